@@ -1,0 +1,1 @@
+"""Values and rules, pure; standard library only."""

@@ -1,0 +1,96 @@
+"""Every error Heliograph raises on purpose, in one tree.
+
+    HeliographError                    carries a hint for the operator and an exit code
+    ├── UsageError                     wrong use or config                          exit 2
+    │   └── ConfigError                all problems of a config file at once
+    ├── ClusterUnreachable             a cluster does not answer as Kafka           exit 3
+    ├── EngineLost                     Spark's JVM or session is gone               exit 4
+    ├── LabError                       a cluster of the lab did not start or stop   exit 1
+    ├── ProtocolError                  bytes that are not what Kafka's protocol says
+    │   └── CorruptBatch               a record batch whose checksum or shape is wrong
+    ├── RequestFailed                  a request has no usable answer
+    │   ├── Disconnected               outcome unknown: it may still execute
+    │   ├── RequestTimedOut            outcome unknown: it may still execute
+    │   └── BrokerRefused              the broker answered with an error code
+    └── PartitionStop                  one partition needs an operator; the others go on (P6, P7)
+
+Errors state facts; whoever catches them chooses the recovery. `PartitionStop` is an integrity error:
+it is never retried by the copier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class HeliographError(Exception):
+    """Base of the tree. `hint` tells an operator what to do; `exit_code` is the CLI's."""
+
+    exit_code = 4
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(HeliographError):
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """All problems of one configuration, each `path: what is wrong`."""
+
+    def __init__(self, problems: Sequence[str], *, hint: str = "") -> None:
+        super().__init__("\n".join(problems), hint=hint)
+        self.problems = tuple(problems)
+
+
+class ClusterUnreachable(HeliographError):
+    exit_code = 3
+
+
+class EngineLost(HeliographError):
+    exit_code = 4
+
+
+class LabError(HeliographError):
+    exit_code = 1
+
+
+class ProtocolError(HeliographError):
+    """Bytes from a peer that cannot be what Kafka's protocol says they are."""
+
+
+class CorruptBatch(ProtocolError):
+    """A record batch whose checksum or shape is wrong."""
+
+
+class RequestFailed(HeliographError):
+    """A request has no usable answer."""
+
+
+class Disconnected(RequestFailed):
+    """The connection ended before the answer: the request may or may not have been executed."""
+
+
+class RequestTimedOut(RequestFailed):
+    """No answer in time: the request may or may not have been executed."""
+
+
+class BrokerRefused(RequestFailed):
+    """The broker answered with an error code."""
+
+    def __init__(self, message: str, *, code: int, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+
+
+class PartitionStop(HeliographError):
+    """One partition cannot go on without an operator. `reason` is a stable code of model.states."""
+
+    exit_code = 1
+
+    def __init__(self, reason: str, message: str, *, hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.reason = reason

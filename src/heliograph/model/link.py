@@ -1,0 +1,37 @@
+"""A link: one directed mirror, source cluster to target cluster.
+
+Owns which source topics belong to a link and what they are called on the target. Must not know how a
+config file spells it (interface/config) nor what the clusters hold (controller).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from heliograph.model.topic_naming import SAME, target_name
+from heliograph.model.topic_patterns import INTERNAL_PREFIX, matches_any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """`source` and `target` are names of clusters; `consumer` and `producer` override their properties."""
+
+    name: str
+    source: str
+    target: str
+    topics: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+    naming: str = SAME
+    separator: str = "."
+    consumer: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    producer: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+
+    def matches(self, topic: str, *, internal: bool = False) -> bool:
+        """Whether the link copies this source topic; `internal` is the broker's own flag."""
+        if internal or topic.startswith(INTERNAL_PREFIX):
+            return False
+        return matches_any(self.topics, topic) and not matches_any(self.exclude, topic)
+
+    def target_topic(self, topic: str) -> str:
+        return target_name(self.naming, separator=self.separator, source=self.source, topic=topic)

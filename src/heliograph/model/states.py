@@ -1,0 +1,53 @@
+"""The states of a mirrored partition, and why one stops.
+
+    pending ──▶ aligning ──▶ copying ◀──▶ caught_up
+       (no lane)    ▲  │        │             │
+                    │  └────────┴─────┬───────┘
+                    └── resynchronise ┘  any of them ──▶ stopped (an operator is needed)
+
+`unknown` is what `status` says when no running mirror can be asked.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class PartitionState(StrEnum):
+    PENDING = "pending"
+    ALIGNING = "aligning"
+    COPYING = "copying"
+    CAUGHT_UP = "caught_up"
+    STOPPED = "stopped"
+    UNKNOWN = "unknown"
+
+
+class StopReason(StrEnum):
+    """Stable codes for why a partition stopped; the message and hint travel with the stop."""
+
+    # the source holds something this version cannot copy
+    CONTROL_BATCH = "control_batch"
+    TRANSACTIONAL_BATCH = "transactional_batch"
+    LOG_APPEND_TIME = "log_append_time"
+    HOLES = "holes"
+    OLD_FORMAT = "old_format"
+    LOG_START = "log_start"
+    LOOP = "loop"
+    CORRUPT = "corrupt"
+    # the target will never take it as it is
+    TOO_LARGE = "too_large"
+    TIMESTAMP = "timestamp"
+    REFUSED = "refused"
+    # records are gone, or the logs are not what they were
+    LOST = "lost"
+    TARGET_AHEAD = "target_ahead"
+    FOREIGN = "foreign"
+    ANCHOR = "anchor"
+    WRONG_PLACE = "wrong_place"
+    SEQUENCE = "sequence"
+    RECREATED = "recreated"
+    # the topic may not be written at all
+    PARTITIONS = "partitions"
+    TOPIC_CONFIG = "topic_config"
+    COLLISION = "collision"
+    UNSUPPORTED = "unsupported"
