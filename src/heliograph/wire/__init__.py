@@ -1,0 +1,12 @@
+"""Kafka's bytes, no I/O.
+
+Bytes in, values out, and the other way round. Nothing here opens a socket, reads a clock or logs; it imports
+the standard library, crc32c and `heliograph.model` only. What a peer sent and Kafka's protocol does not
+allow is a `ProtocolError`, whatever the bytes are.
+
+    frame.py        size prefix, request and response headers
+    reader.py       bounds-checked reading of Kafka's primitive types; writer.py: the way back
+    fetch.py        Fetch 4..12          produce.py      Produce 3..9
+    batch.py        the record batch's header: split, verify, rewrite in place
+    api_keys.py     error_codes.py       numbers with names
+"""

@@ -1,0 +1,189 @@
+"""Fetch requests and answers, byte for byte against kafka-python in every version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
+
+from heliograph.model.errors import ProtocolError
+from heliograph.wire.fetch import (
+    FETCH_VERSIONS,
+    FetchedPartition,
+    FetchReply,
+    FetchWant,
+    decode_fetch,
+    encode_fetch,
+)
+
+from .hostile import assert_value_or_protocol_error, mutations
+
+Topic = FetchRequest.FetchTopic
+AnswerTopic = FetchResponse.FetchableTopicResponse
+Answer = AnswerTopic.PartitionData
+
+versions = st.sampled_from(FETCH_VERSIONS)
+int16s = st.integers(-(2**15), 2**15 - 1)
+int32s = st.integers(-(2**31), 2**31 - 1)
+int64s = st.integers(-(2**63), 2**63 - 1)
+names = st.text(max_size=200)
+wants_lists = st.lists(st.builds(FetchWant, names, int32s, int64s, int32s, int32s, int32s), max_size=6)
+pairs = st.none() | st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1))
+fetched = st.builds(
+    FetchedPartition,
+    names,
+    int32s,
+    int16s,
+    int64s,
+    int64s,
+    int64s,
+    int32s,
+    st.binary(max_size=300).map(memoryview),
+    pairs,
+    pairs,
+)
+replies = st.builds(FetchReply, int32s, int16s, st.lists(fetched, max_size=6))
+aborted_lists = st.none() | st.lists(st.tuples(int64s, int64s), max_size=3)
+
+
+def peer_request(wants: list[FetchWant], **settings: Any) -> Any:
+    by_topic: dict[str, list[Any]] = {}
+    for want in wants:
+        partition = Topic.FetchPartition(
+            partition=want.partition,
+            current_leader_epoch=want.leader_epoch,
+            fetch_offset=want.next_offset,
+            last_fetched_epoch=want.last_fetched_epoch,
+            log_start_offset=-1,
+            partition_max_bytes=want.max_bytes,
+        )
+        by_topic.setdefault(want.topic, []).append(partition)
+    topics = [Topic(topic=topic, partitions=partitions) for topic, partitions in by_topic.items()]
+    session = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": ""}
+    return FetchRequest(replica_id=-1, topics=topics, **settings, **session)
+
+
+def peer_partition(partition: FetchedPartition, aborted: list[tuple[int, int]] | None) -> Any:
+    tags: dict[str, Any] = {}
+    if partition.diverging_epoch:
+        epoch, end_offset = partition.diverging_epoch
+        tags["diverging_epoch"] = Answer.EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    if partition.current_leader:
+        leader_id, leader_epoch = partition.current_leader
+        tags["current_leader"] = Answer.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
+    return Answer(
+        partition_index=partition.partition,
+        error_code=partition.error,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
+        log_start_offset=partition.log_start_offset,
+        preferred_read_replica=partition.preferred_read_replica,
+        records=bytes(partition.records) or None,
+        aborted_transactions=aborted
+        and [Answer.AbortedTransaction(producer_id=a, first_offset=b) for a, b in aborted],
+        **tags,
+    )
+
+
+def peer_answer(version: int, reply: FetchReply, aborted: list[tuple[int, int]] | None = None) -> bytes:
+    """A topic of its own for every partition: the protocol allows it and the order stays plain."""
+    topics = [AnswerTopic(topic=p.topic, partitions=[peer_partition(p, aborted)]) for p in reply.partitions]
+    answer = FetchResponse(
+        throttle_time_ms=reply.throttle_ms, error_code=reply.error, session_id=0, responses=topics
+    )
+    return bytes(answer.encode(version=version))
+
+
+def as_version(version: int, reply: FetchReply) -> FetchReply:
+    """What of a reply a version can say."""
+    partitions = [
+        p._replace(
+            log_start_offset=p.log_start_offset if version >= 5 else -1,
+            preferred_read_replica=p.preferred_read_replica if version >= 11 else -1,
+            diverging_epoch=p.diverging_epoch if version >= 12 else None,
+            current_leader=p.current_leader if version >= 12 else None,
+        )
+        for p in reply.partitions
+    ]
+    return FetchReply(reply.throttle_ms, reply.error if version >= 7 else 0, partitions)
+
+
+@given(version=versions, wants=wants_lists, wait=int32s, least=int32s, most=int32s, committed=st.booleans())
+def test_requests_are_the_bytes_that_kafka_python_sends(
+    version: int, wants: list[FetchWant], wait: int, least: int, most: int, committed: bool
+) -> None:
+    limits = {"max_wait_ms": wait, "min_bytes": least, "max_bytes": most}
+    peer = peer_request(wants, isolation_level=int(committed), **limits).encode(version=version)
+    assert encode_fetch(version, wants, read_committed=committed, **limits) == bytes(peer)
+
+
+@given(version=versions, reply=replies, aborted=aborted_lists)
+def test_answers_are_read_as_kafka_python_writes_them(
+    version: int, reply: FetchReply, aborted: list[tuple[int, int]] | None
+) -> None:
+    body = memoryview(peer_answer(version, reply, aborted))
+    assert decode_fetch(version, body) == as_version(version, reply)
+
+
+def test_several_partitions_of_one_topic_come_in_order() -> None:
+    numbered = [
+        FetchedPartition("t", n, 0, 9, 9, -1, -1, memoryview(b"r%d" % n), None, None) for n in range(200)
+    ]
+    topic = AnswerTopic(topic="t", partitions=[peer_partition(p, None) for p in numbered])
+    for version in FETCH_VERSIONS:
+        answer = FetchResponse(throttle_time_ms=0, error_code=0, session_id=0, responses=[topic])
+        body = memoryview(bytes(answer.encode(version=version)))
+        assert decode_fetch(version, body).partitions == numbered
+
+
+def test_records_are_a_view_into_the_answer() -> None:
+    partition = FetchedPartition("t", 0, 0, 1, 1, 0, -1, memoryview(b"records"), None, None)
+    for version in FETCH_VERSIONS:
+        body = memoryview(bytearray(peer_answer(version, FetchReply(0, 0, [partition]))))
+        [got] = decode_fetch(version, body).partitions
+        assert got.records.obj is body.obj
+
+
+def test_a_tagged_field_with_the_protocols_default_says_no_more_than_its_absence() -> None:
+    partition = FetchedPartition("t", 0, 0, 1, 1, 0, -1, memoryview(b""), (4, 5), None)
+    body = peer_answer(12, FetchReply(0, 0, [partition]))
+    tag = b"\x00\x0d" + (4).to_bytes(4, "big") + (5).to_bytes(8, "big") + b"\0"
+    assert tag in body
+    default = body.replace(tag, b"\x00\x0d" + b"\xff" * 12 + b"\0")
+    assert decode_fetch(12, memoryview(default)).partitions[0].diverging_epoch is None
+
+
+def test_unknown_tagged_fields_are_passed_over() -> None:
+    partition = FetchedPartition("t", 0, 0, 1, 1, 0, -1, memoryview(b"r"), None, None)
+    body = peer_answer(12, FetchReply(0, 0, [partition]))
+    assert body.endswith(b"\x02r\0\0\0")
+    unknown = b"\x02\x63\x03abc\xe7\x07\x00"
+    grown = body[:-3] + unknown * 3
+    assert decode_fetch(12, memoryview(grown)) == FetchReply(0, 0, [partition])
+
+
+@given(version=versions, reply=replies)
+def test_bytes_left_over_are_refused(version: int, reply: FetchReply) -> None:
+    with pytest.raises(ProtocolError, match="too many"):
+        decode_fetch(version, memoryview(peer_answer(version, reply) + b"\0"))
+
+
+@given(version=versions, reply=replies, data=st.data())
+def test_an_answer_cut_anywhere_is_refused(version: int, reply: FetchReply, data: st.DataObject) -> None:
+    body = peer_answer(version, reply)
+    size = data.draw(st.integers(0, len(body) - 1))
+    with pytest.raises(ProtocolError):
+        decode_fetch(version, memoryview(body)[:size])
+
+
+@given(version=versions, body=st.binary(max_size=400))
+def test_random_bytes_are_refused_or_read(version: int, body: bytes) -> None:
+    assert_value_or_protocol_error(decode_fetch, version, body)
+
+
+@given(version=versions, reply=replies, mutation=mutations)
+def test_mutated_answers_are_refused_or_read(version: int, reply: FetchReply, mutation: Any) -> None:
+    assert_value_or_protocol_error(decode_fetch, version, mutation(peer_answer(version, reply)))
