@@ -1,0 +1,224 @@
+"""A client of one Kafka cluster: bootstrap, metadata, and connections to its brokers.
+
+Owns which broker leads what and the connections to them. A connection is asked for by (node, purpose): fetches,
+appends and control calls never queue behind each other. A failed connection is opened again with backoff and
+jitter; while that runs, callers get `Disconnected` at once and decide for themselves.
+
+It knows nothing of mirroring.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
+
+from heliograph.cluster.connection import Connection, open_connection
+from heliograph.cluster.messages import call, raise_for
+from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, from_response
+from heliograph.cluster.properties import ClientProperties
+from heliograph.model.errors import ClusterUnreachable, Disconnected, ProtocolError, RequestFailed
+from heliograph.model.partition import TopicPartition
+from heliograph.wire.api_keys import ApiKey
+
+CONTROL = "control"
+BOOTSTRAP_NODE = -1
+JITTER = 0.2
+
+
+class ClusterClient:
+    """One per cluster and event loop. `topics` limits what metadata is kept; None keeps all."""
+
+    def __init__(self, name: str, properties: ClientProperties) -> None:
+        self.name = name
+        self.properties = properties
+        self.metadata = ClusterMetadata(cluster_id="", controller=-1, brokers={})
+        self.on_metadata: Callable[[], None] = lambda: None
+        self._topics: set[str] | None = set()
+        self._connections: dict[tuple[int, str], Connection] = {}
+        self._opening: dict[tuple[int, str], asyncio.Task[Connection]] = {}
+        self._failures: dict[tuple[int, str], int] = {}
+        self._not_before: dict[tuple[int, str], float] = {}
+        self._refreshing: asyncio.Task[None] | None = None
+        self._refreshed_at = float("-inf")
+        self._keeper: asyncio.Task[None] | None = None
+
+    async def connect(self) -> None:
+        """Find the cluster through its bootstrap servers, or raise `ClusterUnreachable` naming each address."""
+        problems = []
+        for host, port in self.properties.bootstrap_servers:
+            try:
+                await self._bootstrap_through(Broker(BOOTSTRAP_NODE, host, port))
+            except (RequestFailed, ProtocolError) as problem:
+                problems.append(problem.message)
+                continue
+            self._keeper = asyncio.create_task(self._keep())
+            return
+        raise ClusterUnreachable(
+            f"cluster {self.name!r} cannot be reached: {'; '.join(problems)}",
+            hint=f"check clusters.{self.name}.bootstrap.servers and that a Kafka broker listens there in plain text",
+        )
+
+    async def _bootstrap_through(self, broker: Broker) -> None:
+        connection = await self._open(broker)
+        try:
+            self.metadata = await self._fetch_metadata(connection, self._topics)
+        finally:
+            connection.close()
+        self._refreshed_at = asyncio.get_running_loop().time()
+
+    async def aclose(self) -> None:
+        tasks = [*self._opening.values(), *(t for t in (self._refreshing, self._keeper) if t)]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for connection in list(self._connections.values()):
+            connection.close()
+
+    # -- metadata
+
+    def leader(self, where: TopicPartition) -> Leader | None:
+        return self.metadata.leader(where)
+
+    def follow(self, topics: Iterable[str]) -> None:
+        """Keep these topics' metadata from the next refresh on."""
+        if self._topics is not None:
+            self._topics.update(topics)
+
+    async def refresh(self) -> None:
+        """Read metadata again; callers that come together share one request, spaced by retry.backoff.ms."""
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._refresh())
+        await asyncio.shield(self._refreshing)
+
+    async def read_metadata(self, topics: Iterable[str] | None) -> ClusterMetadata:
+        """Metadata of these topics (None: all), read now and not kept."""
+        return await self._ask_any(set(topics) if topics is not None else None)
+
+    async def _refresh(self) -> None:
+        loop = asyncio.get_running_loop()
+        wait_s = self._refreshed_at + self.properties.retry_backoff_ms / 1000 - loop.time()
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
+        try:
+            self.metadata = await self._ask_any(self._topics)
+        finally:
+            self._refreshed_at = loop.time()
+        self.on_metadata()
+
+    async def _ask_any(self, topics: set[str] | None) -> ClusterMetadata:
+        nodes = list(self.metadata.brokers)
+        random.shuffle(nodes)
+        nodes.sort(key=lambda node: (node, CONTROL) not in self._connections)  # open ones first
+        problem: RequestFailed | ProtocolError | None = None
+        for node in nodes:
+            try:
+                return await self._fetch_metadata(await self.connection(node, CONTROL), topics)
+            except (RequestFailed, ProtocolError) as failed:
+                problem = failed
+        for host, port in self.properties.bootstrap_servers:
+            try:
+                await self._bootstrap_through(Broker(BOOTSTRAP_NODE, host, port))
+            except (RequestFailed, ProtocolError) as failed:
+                problem = failed
+            else:
+                return self.metadata
+        raise problem or Disconnected(f"no broker of cluster {self.name!r} is known")
+
+    async def _fetch_metadata(self, connection: Connection, topics: set[str] | None) -> ClusterMetadata:
+        asked = (
+            None if topics is None else [MetadataRequest.MetadataRequestTopic(name=t) for t in sorted(topics)]
+        )
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        response = await call(
+            connection, request, MetadataResponse, timeout_ms=self.properties.request_timeout_ms
+        )
+        return from_response(response)
+
+    async def _keep(self) -> None:
+        """Refresh every metadata.max.age.ms and close what is idle past connections.max.idle.ms."""
+        loop = asyncio.get_running_loop()
+        max_age_s = self.properties.metadata_max_age_ms / 1000
+        while True:
+            await asyncio.sleep(min(1.0, max_age_s))
+            idle_since = loop.time() - self.properties.connections_max_idle_ms / 1000
+            for connection in list(self._connections.values()):
+                if not connection.waiting and connection.last_used < idle_since:
+                    connection.close()
+            if loop.time() - self._refreshed_at >= max_age_s:
+                try:
+                    await self.refresh()
+                except (RequestFailed, ProtocolError):
+                    continue  # the old metadata stays in use; a request that it misleads asks again
+
+    # -- connections
+
+    def open_connection_to(self, node: int, purpose: str) -> Connection | None:
+        """The connection if it is open now."""
+        connection = self._connections.get((node, purpose))
+        return connection if connection is not None and not connection.closed else None
+
+    async def connection(self, node: int, purpose: str) -> Connection:
+        """The open connection for this purpose, or a new one; `Disconnected` when it cannot be had."""
+        ready = self.open_connection_to(node, purpose)
+        if ready is not None:
+            return ready
+        key = (node, purpose)
+        if key not in self._opening:
+            self._opening[key] = asyncio.create_task(self._reopen(key))
+        return await asyncio.shield(self._opening[key])
+
+    async def call(self, node: int, request: Any, response_class: type[Any], timeout_ms: int = 0) -> Any:
+        """One control request to one broker."""
+        connection = await self.connection(node, CONTROL)
+        timeout_ms = timeout_ms or self.properties.request_timeout_ms
+        return await call(connection, request, response_class, timeout_ms=timeout_ms)
+
+    async def _reopen(self, key: tuple[int, str]) -> Connection:
+        node, _ = key
+        loop = asyncio.get_running_loop()
+        try:
+            wait_s = self._not_before.get(key, 0.0) - loop.time()
+            if wait_s > 0:
+                await asyncio.sleep(wait_s)
+            broker = self.metadata.brokers.get(node)
+            if broker is None:
+                raise Disconnected(f"cluster {self.name!r} has no broker {node} now")
+            connection = await self._open(broker)
+        except (RequestFailed, ProtocolError):
+            self._failures[key] = self._failures.get(key, 0) + 1
+            self._not_before[key] = loop.time() + self._backoff_s(self._failures[key])
+            raise
+        finally:
+            del self._opening[key]
+        self._failures.pop(key, None)
+        self._connections[key] = connection
+        return connection
+
+    def _backoff_s(self, failures: int) -> float:
+        first, highest = self.properties.reconnect_backoff_ms, self.properties.reconnect_backoff_max_ms
+        wait_ms = min(first * (1 << min(failures - 1, 20)), max(first, highest))
+        return wait_ms / 1000 * random.uniform(1 - JITTER, 1 + JITTER)
+
+    async def _open(self, broker: Broker) -> Connection:
+        """A connection whose API versions are known, or the reason why there is none."""
+        connection = await open_connection(broker.host, broker.port, self.properties)
+        try:
+            await self._negotiate(connection)
+        except (RequestFailed, ProtocolError):
+            connection.close()
+            raise
+        return connection
+
+    async def _negotiate(self, connection: Connection) -> None:
+        # Version 0 is offered by every broker since 0.10 and its answer's layout never changed.
+        connection.versions = {ApiKey.API_VERSIONS: (0, 0)}
+        timeout_ms = min(
+            self.properties.socket_connection_setup_timeout_ms, self.properties.request_timeout_ms
+        )
+        response = await call(connection, ApiVersionsRequest(), ApiVersionsResponse, timeout_ms=timeout_ms)
+        raise_for(response.error_code, f"{connection.address} ApiVersions")
+        connection.versions = {a.api_key: (a.min_version, a.max_version) for a in response.api_keys}

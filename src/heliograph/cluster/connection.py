@@ -1,0 +1,188 @@
+"""One TCP connection to one broker: requests out, answers in, matched in order.
+
+Owns the socket and nothing else: it knows no topics, no retries, no addresses of other brokers. A broker
+answers the requests of one connection in the order they were sent, so an answer always belongs to the oldest
+request that waits; the correlation id is checked all the same.
+
+Answers are received straight into a buffer of their own size (asyncio's BufferedProtocol): the memoryview a
+caller gets is the only copy of the bytes, writable, and lives as long as somebody holds it.
+
+Every request has a deadline. One late answer closes the whole connection, because all later ones wait behind
+it: every request that waits then ends as `RequestTimedOut` or `Disconnected`, with an unknown outcome.
+
+TLS and SASL belong in `open_connection`: a wrapped transport, and an exchange of frames before it returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple, cast
+
+from heliograph.cluster.properties import ClientProperties
+from heliograph.model.errors import Disconnected, HeliographError, ProtocolError, RequestTimedOut
+from heliograph.wire.frame import decode_response_header, encode_request_header, frame_size
+
+PREFIX_BYTES = 4
+FRAME_SLACK_BYTES = 1 << 20  # what an answer holds beside records: names, offsets, error texts
+
+Buffer = bytes | bytearray | memoryview
+
+
+class _Pending(NamedTuple):
+    correlation_id: int
+    flexible: bool
+    deadline: float
+    answer: asyncio.Future[memoryview]
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Use `open_connection`. `versions` is filled in by whoever negotiates them: api key -> highest version."""
+
+    def __init__(self, address: str, client_id: str, frame_limit: int) -> None:
+        self.address = address
+        self.versions: dict[int, tuple[int, int]] = {}
+        self._client_id = client_id
+        self._frame_limit = frame_limit
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._pending: deque[_Pending] = deque()
+        self._correlation_id = 0
+        self._prefix = memoryview(bytearray(PREFIX_BYTES))
+        self._frame: memoryview | None = None
+        self._filled = 0
+        self._watchdog: asyncio.TimerHandle | None = None
+        self._closed: HeliographError | None = None
+        self.last_used = self._loop.time()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed is not None
+
+    @property
+    def waiting(self) -> int:
+        """How many requests have no answer yet."""
+        return len(self._pending)
+
+    def request(
+        self, api_key: int, version: int, buffers: Sequence[Buffer], *, flexible: bool, timeout_ms: int
+    ) -> asyncio.Future[memoryview]:
+        """Send now; the future gives the answer's body, after its header.
+
+        `flexible`: whether this version of the API uses the flexible encoding (ApiVersions answers never do).
+        """
+        answer: asyncio.Future[memoryview] = self._loop.create_future()
+        if self._closed is not None or self._transport is None:
+            answer.set_exception(self._closed or Disconnected(f"{self.address} is not connected"))
+            return answer
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        header = encode_request_header(
+            api_key, version, self._correlation_id, self._client_id, flexible=flexible
+        )
+        size = len(header) + sum(len(part) for part in buffers)
+        self.last_used = self._loop.time()
+        deadline = self.last_used + timeout_ms / 1000
+        self._pending.append(_Pending(self._correlation_id, flexible, deadline, answer))
+        self._transport.writelines([size.to_bytes(PREFIX_BYTES, "big") + header, *buffers])
+        if self._watchdog is None:
+            self._watchdog = self._loop.call_at(deadline, self._check_deadline)
+        return answer
+
+    def close(self, reason: HeliographError | None = None) -> None:
+        """End now; every request that waits fails with `reason`."""
+        if self._closed is not None:
+            return
+        self._closed = reason or Disconnected(f"the connection to {self.address} was closed")
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        self._fail_pending(self._closed)
+
+    def _fail_pending(self, reason: HeliographError) -> None:
+        while self._pending:
+            answer = self._pending.popleft().answer
+            if not answer.done():
+                answer.set_exception(reason)
+                answer.exception()  # an answer nobody waits for any more is no news
+
+    def _check_deadline(self) -> None:
+        self._watchdog = None
+        if not self._pending:
+            return
+        oldest = self._pending[0]
+        if oldest.deadline > self._loop.time():
+            self._watchdog = self._loop.call_at(oldest.deadline, self._check_deadline)
+            return
+        self.close(RequestTimedOut(f"{self.address} did not answer in time"))
+
+    # -- asyncio.BufferedProtocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the frame's own size is what counts
+        part = self._prefix if self._frame is None else self._frame
+        return part[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._filled += nbytes
+        try:
+            if self._frame is None:
+                if self._filled == PREFIX_BYTES:
+                    size = frame_size(bytes(self._prefix), self._frame_limit)
+                    self._frame, self._filled = memoryview(bytearray(size)), 0
+            elif self._filled == len(self._frame):
+                frame, self._frame, self._filled = self._frame, None, 0
+                self._receive(frame)
+        except ProtocolError as problem:
+            self.close(ProtocolError(f"{self.address}: {problem.message}", hint=problem.hint))
+
+    def _receive(self, frame: memoryview) -> None:
+        if not self._pending:
+            raise ProtocolError("an answer that nobody asked for")
+        pending = self._pending.popleft()
+        try:
+            correlation_id, body = decode_response_header(frame, flexible=pending.flexible)
+            if correlation_id != pending.correlation_id:
+                raise ProtocolError(f"answer {correlation_id} where {pending.correlation_id} was due")
+        except ProtocolError as problem:
+            if not pending.answer.done():
+                pending.answer.set_exception(problem)
+            raise
+        if not pending.answer.done():
+            pending.answer.set_result(body)
+
+    def eof_received(self) -> None:
+        self.close(Disconnected(f"{self.address} closed the connection"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.close(Disconnected(f"the connection to {self.address} broke: {exc or 'closed by the peer'}"))
+
+
+async def open_connection(host: str, port: int, properties: ClientProperties) -> Connection:
+    """Connect within `socket.connection.setup.timeout.ms`; `Disconnected` says why not."""
+    address = f"{host}:{port}"
+    limit = properties.fetch_max_bytes + properties.max_partition_fetch_bytes + FRAME_SLACK_BYTES
+    loop = asyncio.get_running_loop()
+    opening = loop.create_connection(lambda: Connection(address, properties.client_id, limit), host, port)
+    try:
+        async with asyncio.timeout(properties.socket_connection_setup_timeout_ms / 1000):
+            transport, connection = await opening
+    except TimeoutError:
+        raise Disconnected(f"{address} did not accept a connection in time") from None
+    except OSError as problem:
+        raise Disconnected(f"{address} cannot be reached: {problem.strerror or problem}") from problem
+    _tune(transport.get_extra_info("socket"), properties)
+    return connection
+
+
+def _tune(sock: socket.socket, properties: ClientProperties) -> None:
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if properties.send_buffer_bytes > 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, properties.send_buffer_bytes)
+    if properties.receive_buffer_bytes > 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, properties.receive_buffer_bytes)

@@ -1,0 +1,156 @@
+"""Questions to a partition's leader: where its log starts and ends, who wrote last, one batch.
+
+Every question goes to the leader of current metadata with its epoch, so that a broker that is no longer the
+leader refuses (FENCED_LEADER_EPOCH, NOT_LEADER) rather than answer from an old log. Nothing is clamped or
+defaulted: an answer is an offset, or `BrokerRefused`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
+from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+
+from heliograph.cluster.client import CONTROL, ClusterClient
+from heliograph.cluster.messages import common_version, raise_for
+from heliograph.cluster.metadata import Leader
+from heliograph.model.errors import BrokerRefused, ProtocolError
+from heliograph.model.partition import TopicPartition
+from heliograph.wire.api_keys import ApiKey
+from heliograph.wire.batch import BatchHeader, split_batches
+from heliograph.wire.error_codes import ErrorCode
+from heliograph.wire.fetch import (
+    FETCH_FLEXIBLE_FROM,
+    FETCH_VERSIONS,
+    FetchedPartition,
+    FetchWant,
+    decode_fetch,
+    encode_fetch,
+)
+
+LATEST, EARLIEST = -1, -2
+CONSUMER = -1
+# Neither a consumer (-1) nor a debugger (-2): a broker answers any other id with the log's end, not with the
+# high watermark, and asks for no further right than DESCRIBE on the topic.
+OURSELVES = 0x48454C49
+
+ANCHOR_WAIT_MS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSpan:
+    """Half-open: [start, end). `high_watermark` is what consumers may read up to."""
+
+    start: int
+    high_watermark: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerState:
+    """What the leader remembers of one producer id on one partition."""
+
+    epoch: int
+    last_sequence: int
+    last_timestamp: int
+
+
+def leader_of(client: ClusterClient, where: TopicPartition) -> Leader:
+    leader = client.leader(where)
+    if leader is None:
+        raise BrokerRefused(
+            f"{where} of cluster {client.name!r} has no leader", code=ErrorCode.LEADER_NOT_AVAILABLE
+        )
+    return leader
+
+
+async def list_offset(
+    client: ClusterClient, where: TopicPartition, timestamp: int, *, replica: int, committed: bool = False
+) -> int:
+    leader = leader_of(client, where)
+    topic = ListOffsetsRequest.ListOffsetsTopic
+    asked = topic.ListOffsetsPartition(
+        partition_index=where.partition, current_leader_epoch=leader.epoch, timestamp=timestamp
+    )
+    request = ListOffsetsRequest(
+        replica_id=replica,
+        isolation_level=int(committed),
+        topics=[topic(name=where.topic, partitions=[asked])],
+        timeout_ms=client.properties.request_timeout_ms,
+    )
+    response = await client.call(leader.node, request, ListOffsetsResponse)
+    answer = response.topics[0].partitions[0]
+    raise_for(answer.error_code, f"offsets of {where} from broker {leader.node}")
+    return int(answer.offset)
+
+
+async def read_span(client: ClusterClient, where: TopicPartition) -> LogSpan:
+    """Start, high watermark and log end. The end is read last: it is never behind the high watermark."""
+    start, high_watermark, end = await asyncio.gather(  # one connection, answered in this order
+        list_offset(client, where, EARLIEST, replica=CONSUMER),
+        list_offset(client, where, LATEST, replica=CONSUMER),
+        list_offset(client, where, LATEST, replica=OURSELVES),
+    )
+    if not 0 <= start <= end or high_watermark > end:
+        raise ProtocolError(f"{where}: impossible log [{start}, {end}) with high watermark {high_watermark}")
+    return LogSpan(start=start, high_watermark=high_watermark, end=end)
+
+
+async def read_stable_end(client: ClusterClient, where: TopicPartition) -> int:
+    """Up to where a read_committed consumer may read."""
+    return await list_offset(client, where, LATEST, replica=CONSUMER, committed=True)
+
+
+async def read_producer(
+    client: ClusterClient, where: TopicPartition, producer_id: int
+) -> ProducerState | None:
+    """What the leader remembers of this producer id; None: no state, any sequence would be accepted."""
+    leader = leader_of(client, where)
+    topic = DescribeProducersRequest.TopicRequest(name=where.topic, partition_indexes=[where.partition])
+    request = DescribeProducersRequest(topics=[topic])
+    response = await client.call(leader.node, request, DescribeProducersResponse)
+    answer = response.topics[0].partitions[0]
+    raise_for(answer.error_code, f"producers of {where} from broker {leader.node}")
+    for state in answer.active_producers:
+        if state.producer_id == producer_id:
+            return ProducerState(
+                epoch=state.producer_epoch,
+                last_sequence=state.last_sequence,
+                last_timestamp=state.last_timestamp,
+            )
+    return None
+
+
+async def read_batch(
+    client: ClusterClient, where: TopicPartition, offset: int
+) -> tuple[BatchHeader, memoryview] | None:
+    """The batch that holds `offset` or, where there is a hole, the next one; None past the high watermark."""
+    fetched = await _fetch_one(client, where, offset)
+    for header, view in split_batches(fetched.records):
+        if header.next_offset > offset:
+            return header, view
+    return None
+
+
+async def _fetch_one(client: ClusterClient, where: TopicPartition, offset: int) -> FetchedPartition:
+    leader = leader_of(client, where)
+    connection = await client.connection(leader.node, CONTROL)
+    version = common_version(connection, ApiKey.FETCH, "Fetch", FETCH_VERSIONS)
+    want = FetchWant(where.topic, where.partition, offset, 1, leader.epoch)  # one byte: one whole batch
+    body = encode_fetch(
+        version, [want], max_wait_ms=ANCHOR_WAIT_MS, min_bytes=1, max_bytes=1, read_committed=False
+    )
+    answer = await connection.request(
+        ApiKey.FETCH,
+        version,
+        [body],
+        flexible=version >= FETCH_FLEXIBLE_FROM,
+        timeout_ms=client.properties.request_timeout_ms,
+    )
+    reply = decode_fetch(version, answer)
+    raise_for(reply.error, f"fetch from broker {leader.node}")
+    fetched = reply.partitions[0]
+    raise_for(fetched.error, f"fetch of {where} at {offset} from broker {leader.node}")
+    return fetched

@@ -1,0 +1,62 @@
+"""The control plane's requests and answers: kafka-python's message classes, used as codecs only.
+
+kafka-python owns the bytes of every API but Fetch and Produce; our connections carry them, so that a slow
+admin call never blocks the data loop and one place does timeouts, TLS and SASL. Its classes are untyped:
+values leave this layer as frozen values of our own.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from kafka.protocol.api_message import ApiMessage
+
+from heliograph.cluster.connection import Connection
+from heliograph.model.errors import BrokerRefused, ProtocolError
+from heliograph.wire.error_codes import ErrorCode
+
+_DECODE_FAULTS = (struct.error, ValueError, IndexError, KeyError, TypeError, OverflowError)
+
+
+async def call(connection: Connection, request: Any, response_class: type[Any], *, timeout_ms: int) -> Any:
+    """Send one message in the highest version that both sides know; return the decoded answer."""
+    version = choose_version(connection, request)
+    flexible = request.flexible_version_q(version)
+    body = await connection.request(
+        request.API_KEY, version, [request.encode(version=version)], flexible=flexible, timeout_ms=timeout_ms
+    )
+    return decode(response_class, body, version, connection.address)
+
+
+def choose_version(connection: Connection, request: ApiMessage) -> int:
+    return common_version(
+        connection, request.API_KEY, request.name, range(request.min_version, request.max_version + 1)
+    )
+
+
+def common_version(connection: Connection, api_key: int, name: str, ours: range) -> int:
+    """The highest version of an API that both sides know."""
+    lowest, highest = connection.versions.get(api_key, (0, -1))
+    version = min(highest, ours[-1])
+    if version < max(lowest, ours[0]):
+        offered = f"versions {lowest} to {highest}" if highest >= 0 else "no version"
+        raise BrokerRefused(
+            f"{connection.address} offers {offered} of {name}, we speak {ours[0]} to {ours[-1]}",
+            code=ErrorCode.UNSUPPORTED_VERSION,
+            hint="sources from Kafka 0.11 and targets from Kafka 2.8 are supported",
+        )
+    return int(version)
+
+
+def decode(response_class: type[Any], body: memoryview, version: int, address: str) -> Any:
+    try:
+        return response_class.decode(body, version=version)
+    except _DECODE_FAULTS as problem:
+        raise ProtocolError(f"{address}: an unreadable {response_class.__name__}: {problem}") from problem
+
+
+def raise_for(code: int, what: str) -> None:
+    """Raise `BrokerRefused` unless the code is 0."""
+    if code:
+        raise BrokerRefused(f"{what}: {ErrorCode.name_of(code)}", code=code)

@@ -1,0 +1,73 @@
+"""What a cluster says about itself: brokers, topics, leaders. Frozen values; no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from heliograph.model.partition import TopicPartition
+
+
+class Broker(NamedTuple):
+    node: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class Leader(NamedTuple):
+    node: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicMetadata:
+    name: str
+    topic_id: str
+    internal: bool
+    error: int
+    leaders: Mapping[int, Leader | None]
+    replication_factor: int
+
+    @property
+    def partitions(self) -> int:
+        return len(self.leaders)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterMetadata:
+    cluster_id: str
+    controller: int
+    brokers: Mapping[int, Broker]
+    topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
+
+    def leader(self, where: TopicPartition) -> Leader | None:
+        topic = self.topics.get(where.topic)
+        leader = topic.leaders.get(where.partition) if topic else None
+        return leader if leader is not None and leader.node in self.brokers else None
+
+
+def from_response(response: Any) -> ClusterMetadata:
+    """kafka-python's MetadataResponse (version 2 or later) as our value."""
+    return ClusterMetadata(
+        cluster_id=response.cluster_id or "",
+        controller=response.controller_id,
+        brokers={b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in response.brokers},
+        topics={t.name: _topic(t) for t in response.topics if t.name},
+    )
+
+
+def _topic(topic: Any) -> TopicMetadata:
+    leaders = {
+        p.partition_index: Leader(p.leader_id, p.leader_epoch) if p.leader_id >= 0 else None
+        for p in topic.partitions
+    }
+    return TopicMetadata(
+        name=topic.name,
+        topic_id=str(topic.topic_id or ""),
+        internal=bool(topic.is_internal),
+        error=topic.error_code,
+        leaders=leaders,
+        replication_factor=max((len(p.replica_nodes) for p in topic.partitions), default=0),
+    )

@@ -1,0 +1,152 @@
+"""Kafka client properties: the ones that are honoured, as a typed value.
+
+Owns names, defaults and ranges. Must not know config files: it is given a mapping and answers with every
+problem at once. A property that would have no effect is refused, never ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any
+
+from heliograph.cluster.bootstrap_servers import Address, format_servers, parse_servers
+from heliograph.cluster.refused_properties import refusal
+from heliograph.model.errors import ConfigError
+
+_INT_MAX = 2**31 - 1
+_OS_CHOOSES = -1
+_WHOLE_NUMBER = re.compile(r"-?\d{1,19}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientProperties:
+    """Fields are Kafka's names with `_` for `.`, defaults are Kafka's; socket buffers are the OS's (-1)."""
+
+    bootstrap_servers: tuple[Address, ...]
+    client_id: str = "heliograph"
+    security_protocol: str = "PLAINTEXT"
+    request_timeout_ms: int = 30_000
+    metadata_max_age_ms: int = 300_000
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    retry_backoff_ms: int = 100
+    socket_connection_setup_timeout_ms: int = 10_000
+    connections_max_idle_ms: int = 540_000
+    send_buffer_bytes: int = _OS_CHOOSES
+    receive_buffer_bytes: int = _OS_CHOOSES
+    fetch_min_bytes: int = 1
+    fetch_max_wait_ms: int = 500
+    fetch_max_bytes: int = 52_428_800
+    max_partition_fetch_bytes: int = 1_048_576
+    max_request_size: int = 1_048_576
+    max_in_flight_requests_per_connection: int = 5
+
+    def to_mapping(self) -> dict[str, str]:
+        """Kafka's names and text; `parse_properties` of it gives an equal value."""
+        texts = {name: str(getattr(self, name.replace(".", "_"))) for name in HONOURED}
+        return {**texts, "bootstrap.servers": format_servers(self.bootstrap_servers)}
+
+
+HONOURED = tuple(field.name.replace("_", ".") for field in fields(ClientProperties))
+SOURCE_ONLY = frozenset(name for name in HONOURED if "fetch" in name)
+TARGET_ONLY = frozenset({"max.request.size", "max.in.flight.requests.per.connection"})
+
+_RANGES = {
+    "request.timeout.ms": (1, _INT_MAX),
+    "metadata.max.age.ms": (1, _INT_MAX),
+    "reconnect.backoff.ms": (0, _INT_MAX),
+    "reconnect.backoff.max.ms": (0, _INT_MAX),
+    "retry.backoff.ms": (0, _INT_MAX),
+    "socket.connection.setup.timeout.ms": (1, _INT_MAX),
+    "connections.max.idle.ms": (-1, _INT_MAX),
+    "send.buffer.bytes": (_OS_CHOOSES, _INT_MAX),
+    "receive.buffer.bytes": (_OS_CHOOSES, _INT_MAX),
+    "fetch.min.bytes": (0, _INT_MAX),
+    "fetch.max.wait.ms": (0, _INT_MAX),
+    "fetch.max.bytes": (1, _INT_MAX),
+    "max.partition.fetch.bytes": (1, _INT_MAX),
+    "max.request.size": (1, _INT_MAX),
+    # The broker remembers the last 5 batches of a producer id: more in flight could not be told apart.
+    "max.in.flight.requests.per.connection": (1, 5),
+}
+
+
+def parse_properties(properties: Mapping[str, str]) -> ClientProperties:
+    """The typed value, or a ConfigError with all problems, each `name: what is wrong`."""
+    problems = property_problems(properties)
+    if "bootstrap.servers" not in properties:
+        problems.insert(0, "bootstrap.servers: required: at least one host:port")
+    if problems:
+        raise ConfigError(problems, hint="docs/CONFIG.md lists the Kafka properties that are honoured")
+    values: dict[str, Any] = {name.replace(".", "_"): _value(name, text) for name, text in properties.items()}
+    return ClientProperties(**values)
+
+
+def property_problems(properties: Mapping[str, str]) -> list[str]:
+    """What is wrong with the properties that are there, whether or not they are a full set."""
+    problems: list[str] = []
+    values: dict[str, Any] = {}
+    for name, text in properties.items():
+        try:
+            values[name] = _value(name, text)
+        except ValueError as error:
+            problems.append(f"{name}: {error}")
+    return problems + _contradictions(values)
+
+
+def _value(name: str, text: str) -> str | int | tuple[Address, ...]:
+    if name not in HONOURED:
+        raise ValueError(_why_not(name))
+    if name == "bootstrap.servers":
+        return parse_servers(text)
+    if name == "security.protocol":
+        return _protocol(text)
+    if name == "client.id":
+        return text
+    return _number(text, *_RANGES[name])
+
+
+def _why_not(name: str) -> str:
+    reason = refusal(name)
+    if reason is not None:
+        return f"not honoured: {reason}" if reason != "not built yet" else reason
+    close = get_close_matches(name, HONOURED, n=1)
+    return "unknown property" + (f"; did you mean {close[0]}?" if close else "")
+
+
+def _protocol(text: str) -> str:
+    if text == "PLAINTEXT":
+        return text
+    if text in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+        raise ValueError(f"{text} is not built yet, only PLAINTEXT is")
+    raise ValueError(f"{text!r} is not a security protocol; PLAINTEXT is the one that is built")
+
+
+def _number(text: str, low: int, high: int) -> int:
+    if _WHOLE_NUMBER.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not a whole number")
+    number = int(text)
+    if not low <= number <= high:
+        raise ValueError(f"{number} is not between {low} and {high}")
+    return number
+
+
+def _contradictions(values: Mapping[str, Any]) -> list[str]:
+    """Pairs that cannot both hold. A pair counts only if one of the two was set, with the other's default."""
+    pairs = (
+        ("fetch.max.wait.ms", "request.timeout.ms"),
+        ("reconnect.backoff.ms", "reconnect.backoff.max.ms"),
+    )
+    problems = []
+    for lower, upper in pairs:
+        low, high = (values.get(name, _default(name)) for name in (lower, upper))
+        if low > high:
+            problems.append(f"{lower}: {low} is above {upper} ({high})")
+    return problems
+
+
+def _default(name: str) -> Any:
+    return next(field.default for field in fields(ClientProperties) if field.name == name.replace(".", "_"))

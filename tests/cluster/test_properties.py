@@ -1,0 +1,120 @@
+"""Kafka client properties: what is honoured is typed, the rest is refused with a reason."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heliograph.cluster.properties import HONOURED, ClientProperties, parse_properties, property_problems
+from heliograph.model.errors import ConfigError
+
+MINIMAL = {"bootstrap.servers": "127.0.0.1:9092"}
+
+hosts = st.sampled_from(["localhost", "10.0.0.1", "::1", "fe80::1%eth0", "broker-1.example.org"])
+servers = st.lists(st.tuples(hosts, st.integers(1, 65535)), min_size=1, max_size=4).map(tuple)
+
+
+def problems_of(**changed: str) -> tuple[str, ...]:
+    properties = {name.replace("_", "."): value for name, value in changed.items()}
+    with pytest.raises(ConfigError) as caught:
+        parse_properties(MINIMAL | properties)
+    return caught.value.problems
+
+
+def test_defaults_are_kafkas() -> None:
+    properties = parse_properties(MINIMAL)
+    assert properties.bootstrap_servers == (("127.0.0.1", 9092),)
+    assert properties.client_id == "heliograph"
+    assert properties.request_timeout_ms == 30_000
+    assert properties.fetch_max_bytes == 52_428_800
+
+
+@given(
+    servers,
+    st.text(max_size=10),
+    st.integers(500, 10**6),
+    st.integers(1, 5),
+)
+def test_a_mapping_gives_the_same_value_back(
+    addresses: tuple[tuple[str, int], ...], client_id: str, timeout_ms: int, in_flight: int
+) -> None:
+    properties = ClientProperties(
+        bootstrap_servers=addresses,
+        client_id=client_id,
+        request_timeout_ms=timeout_ms,
+        max_in_flight_requests_per_connection=in_flight,
+    )
+    assert parse_properties(properties.to_mapping()) == properties
+    assert set(properties.to_mapping()) == set(HONOURED)
+
+
+@pytest.mark.parametrize(
+    "text", ["", ",", "host", "host:", "host:0", "host:65536", "::1:9092", "a b:1", "PLAINTEXT://a:1"]
+)
+def test_a_bad_address_is_refused(text: str) -> None:
+    assert len(problems_of(bootstrap_servers=text)) == 1
+
+
+def test_missing_bootstrap_servers_are_told() -> None:
+    with pytest.raises(ConfigError, match=r"bootstrap\.servers: required"):
+        parse_properties({})
+
+
+def test_all_problems_are_told_at_once() -> None:
+    problems = problems_of(request_timeout_ms="30s", fetch_min_bytes="-1", bootstrap_server="x:1", acks="all")
+    assert [problem.split(":")[0] for problem in problems] == [
+        "request.timeout.ms",
+        "fetch.min.bytes",
+        "bootstrap.server",
+        "acks",
+    ]
+
+
+def test_an_unknown_property_suggests_the_nearest() -> None:
+    assert problems_of(request_timeout="1") == (
+        "request.timeout: unknown property; did you mean request.timeout.ms?",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("compression.type", "batches keep theirs"),
+        ("enable.idempotence", "always on"),
+        ("group.id", "no consumer group"),
+        ("auto.offset.reset", "start"),
+        ("key.serializer", "batches are copied"),
+        ("linger.ms", "never lingers"),
+        ("sasl.jaas.config", "not built yet"),
+        ("ssl.truststore.location", "not built yet"),
+    ],
+)
+def test_a_known_property_that_is_not_honoured_is_refused_with_the_reason(name: str, reason: str) -> None:
+    (problem,) = property_problems({name: "anything"})
+    assert reason in problem
+    assert "anything" not in problem
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_security_protocol_that_is_not_built_is_refused(protocol: str) -> None:
+    assert problems_of(security_protocol=protocol) == (
+        f"security.protocol: {protocol} is not built yet, only PLAINTEXT is",
+    )
+
+
+@pytest.mark.parametrize("text", ["1_000", "1.5", " 1", "", "0x10", "9" * 30])
+def test_only_plain_whole_numbers_are_numbers(text: str) -> None:
+    assert "is not a whole number" in problems_of(fetch_min_bytes=text)[0]
+
+
+def test_more_in_flight_than_the_broker_remembers_is_refused() -> None:
+    assert problems_of(max_in_flight_requests_per_connection="6") == (
+        "max.in.flight.requests.per.connection: 6 is not between 1 and 5",
+    )
+
+
+def test_a_fetch_that_waits_longer_than_its_request_is_refused() -> None:
+    assert problems_of(request_timeout_ms="400") == (
+        "fetch.max.wait.ms: 500 is above request.timeout.ms (400)",
+    )
