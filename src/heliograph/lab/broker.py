@@ -1,0 +1,162 @@
+"""One Kafka broker as a process: format, start, kill, stop, freeze, thaw, start again on the same port.
+
+Owns one node's directory: server.properties, data, broker.log, process.json. Must not know the rest of
+its cluster. A broker that does not come up says so with the last errors of its own log.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from heliograph.lab.probe import live_brokers
+from heliograph.lab.process import ProcessRecord, read_record, start_detached
+from heliograph.lab.settings import Node
+from heliograph.model.errors import LabError
+
+START_TIMEOUT_S = 90.0
+STOP_TIMEOUT_S = 40.0
+KILL_TIMEOUT_S = 20.0
+POLL_S = 0.05
+
+LOGGING = (
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """What every broker of a cluster is run with."""
+
+    java_home: Path
+    libs: Path
+    heap_mb: int
+
+    def command(self, *arguments: str, options: Sequence[str] = ()) -> list[str]:
+        return [str(self.java_home / "bin" / "java"), *options, "-cp", f"{self.libs}/*", *arguments]
+
+
+class Broker:
+    """A broker whose directory holds its settings already."""
+
+    def __init__(self, *, node: Node, directory: Path, runtime: Runtime) -> None:
+        self.node_id = node.node_id
+        self.port = node.port
+        self.directory = directory
+        self.log_path = directory / "broker.log"
+        self._runtime = runtime
+        self._settings_path = directory / "server.properties"
+        self._record_path = directory / "process.json"
+        self._record = read_record(self._record_path)
+
+    @property
+    def pid(self) -> int:
+        return self._process().pid
+
+    @property
+    def last_pid(self) -> int | None:
+        """The process it had when it last ran; None if it never did."""
+        return None if self._record is None else self._record.pid
+
+    @property
+    def running(self) -> bool:
+        return self._record is not None and self._record.is_running()
+
+    def format(self, cluster_id: str) -> None:
+        """Prepares the data directory, once in a broker's life."""
+        arguments = (
+            "kafka.tools.StorageTool",
+            "format",
+            f"--cluster-id={cluster_id}",
+            "-c",
+            str(self._settings_path),
+        )
+        command = self._runtime.command(*arguments, options=("-XX:TieredStopAtLevel=1", *LOGGING))
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode != 0:
+            raise self._failure("refused its settings", done.stdout)
+
+    def start(self) -> None:
+        """Starts it on its data and port and waits until it serves."""
+        self.launch()
+        self.wait_until_up()
+
+    def launch(self) -> None:
+        """Starts the process only: brokers of one cluster have to come up together."""
+        if self.running:
+            return
+        heap = f"-Xmx{self._runtime.heap_mb}m"
+        scratch = (
+            f"-Djava.io.tmpdir={self._settings_path.parent}"  # what a killed broker unpacked goes with it
+        )
+        options = (heap, "-Xms256m", "-XX:+UseG1GC", "-Djava.awt.headless=true", scratch, *LOGGING)
+        settings = str(self._settings_path)
+        command = self._runtime.command("kafka.Kafka", settings, options=options)
+        self._record = start_detached(command, argument=settings, log_path=self.log_path)
+        self._record.write(self._record_path)
+
+    def wait_until_up(
+        self, expected: frozenset[int] = frozenset(), timeout_s: float = START_TIMEOUT_S
+    ) -> None:
+        """Waits until it sees itself, and the `expected` brokers, alive in its cluster."""
+        wanted = expected | {self.node_id}
+        deadline = time.monotonic() + timeout_s
+        while not wanted <= live_brokers(self.port):
+            if not self.running:
+                raise self._failure("ended while it started", self._log_text())
+            if time.monotonic() > deadline:
+                raise self._failure(f"did not serve within {timeout_s:.0f} s", self._log_text())
+            time.sleep(POLL_S)
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is flushed, nobody is told."""
+        if not self._end(signal.SIGKILL, timeout_s=KILL_TIMEOUT_S):
+            raise LabError(
+                f"broker {self.node_id} (pid {self.pid}) outlives SIGKILL", hint="is its disk hung?"
+            )
+
+    def stop(self) -> None:
+        """SIGTERM, and waits for the orderly end; a broker that hangs in it is killed."""
+        if self.running:
+            self.thaw()
+            if not self._end(signal.SIGTERM, timeout_s=STOP_TIMEOUT_S):
+                self.kill()
+
+    def freeze(self) -> None:
+        self._process().send(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._process().send(signal.SIGCONT)
+
+    def _end(self, number: signal.Signals, *, timeout_s: float) -> bool:
+        if self._record is None:
+            return True
+        return self._record.end(number, timeout_s=timeout_s)
+
+    def _process(self) -> ProcessRecord:
+        if self._record is None:
+            raise LabError(f"broker {self.node_id} was never started")
+        return self._record
+
+    def _log_text(self) -> str:
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def _failure(self, what: str, output: str) -> LabError:
+        return LabError(
+            f"broker {self.node_id} on port {self.port} {what}:\n{own_errors(output)}",
+            hint="check the properties given to the lab; --property k=v overrides every default",
+        )
+
+
+def own_errors(output: str, *, most: int = 12) -> str:
+    """The last lines of a broker's output that name an error; its last lines if none does."""
+    lines = [line for line in output.splitlines() if line.strip()]
+    telling = [line for line in lines if re.search(r"ERROR|FATAL|Exception|Error:", line)]
+    return "\n".join(f"  {line.strip()}" for line in (telling or lines)[-most:])

@@ -1,0 +1,142 @@
+"""A real Kafka cluster of 1..n brokers (KRaft) on free loopback ports, for demos, tests and drills.
+
+Owns a cluster's directory and its description, cluster.json, by which another process finds it again.
+Must not know names of clusters kept running (registry.py) nor the mirror.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import tempfile
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from heliograph.lab.broker import Broker, Runtime
+from heliograph.lab.jars import DEFAULT_KAFKA, kafka_libs
+from heliograph.lab.java import find_java
+from heliograph.lab.settings import Node, broker_settings, choose_nodes, write_settings
+from heliograph.model.errors import LabError
+
+DEFAULT_HEAP_MB = 512
+DESCRIPTION = "cluster.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """What it takes to find a cluster again from its directory."""
+
+    name: str
+    kafka: str
+    heap_mb: int
+    nodes: tuple[Node, ...]
+
+    def write(self, directory: Path) -> None:
+        (directory / DESCRIPTION).write_text(json.dumps(asdict(self), indent=2))
+
+
+def read_description(directory: Path) -> Description | None:
+    """The description in a cluster's directory; None while there is none or only a part of it."""
+    try:
+        found = json.loads((directory / DESCRIPTION).read_text())
+        return Description(**{**found, "nodes": tuple(Node(**node) for node in found["nodes"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+class LabCluster:
+    """Running brokers. Leaving the context ends them all."""
+
+    def __init__(self, description: Description, directory: Path, *, own_directory: bool) -> None:
+        self.name = description.name
+        self.kafka = description.kafka
+        self.directory = directory
+        runtime = Runtime(
+            java_home=find_java(), libs=kafka_libs(description.kafka), heap_mb=description.heap_mb
+        )
+        self.brokers: tuple[Broker, ...] = tuple(
+            Broker(node=node, directory=directory / f"node-{node.node_id}", runtime=runtime)
+            for node in description.nodes
+        )
+        self._own_directory = own_directory
+
+    @classmethod
+    def start(
+        cls,
+        *,
+        name: str = "lab",
+        brokers: int = 1,
+        kafka: str = DEFAULT_KAFKA,
+        properties: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+        heap_mb: int = DEFAULT_HEAP_MB,
+    ) -> Self:
+        """Starts a cluster and returns when every broker sees all of them alive.
+
+        A `directory` given by the caller must be empty; it is kept when the cluster stops.
+        """
+        if brokers < 1:
+            raise LabError(f"a cluster needs at least one broker, not {brokers}")
+        kafka_libs(kafka)  # a version that cannot be had should fail before anything is made
+        place = directory or Path(tempfile.mkdtemp(prefix=f"heliograph-lab-{name}-"))
+        place.mkdir(parents=True, exist_ok=True)
+        place = place.resolve()
+        description = Description(name=name, kafka=kafka, heap_mb=heap_mb, nodes=choose_nodes(brokers))
+        description.write(place)
+        cluster = cls(description, place, own_directory=directory is None)
+        try:
+            cluster._come_up(description.nodes, properties or {})
+        except BaseException:  # also Ctrl-C: no broker may stay behind
+            cluster.stop()
+            raise
+        return cluster
+
+    @classmethod
+    def attach(cls, directory: Path) -> Self:
+        """The cluster that another process started in `directory`, running or not."""
+        description = read_description(directory)
+        if description is None:
+            raise LabError(f"{directory} holds no lab cluster", hint="heliograph lab up")
+        return cls(description, directory, own_directory=False)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers)
+
+    def stop(self) -> None:
+        """Ends every broker; removes the directory unless the caller gave it.
+
+        Data that is thrown away needs no orderly end: then brokers are killed, which takes no time.
+        """
+        for broker in self.brokers:
+            broker.kill() if self._own_directory else broker.stop()
+        if self._own_directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _come_up(self, nodes: tuple[Node, ...], properties: Mapping[str, str]) -> None:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        for node, broker in zip(nodes, self.brokers, strict=True):
+            broker.directory.mkdir()
+            settings = broker_settings(
+                node, nodes=nodes, data_directory=broker.directory / "data", properties=properties
+            )
+            write_settings(broker.directory / "server.properties", settings)
+            broker.format(cluster_id)
+        for broker in self.brokers:
+            broker.launch()
+        everyone = frozenset(node.node_id for node in nodes)
+        for broker in self.brokers:
+            broker.wait_until_up(everyone)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

@@ -1,0 +1,93 @@
+"""What is written into a lab broker's server.properties, and which ports it gets.
+
+Owns the defaults of a small cluster for tests and drills. Must not know processes. The caller's own
+properties override every default.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from heliograph.model.errors import LabError
+
+# Below the range from which the system picks ports of outgoing connections (32768 on Linux): nobody
+# takes a killed broker's port before it is started again.
+PORTS = range(12_000, 32_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One node of a lab cluster: broker and controller in one process."""
+
+    node_id: int
+    port: int
+    controller_port: int
+
+
+def choose_nodes(count: int) -> tuple[Node, ...]:
+    ports = free_ports(2 * count)
+    return tuple(
+        Node(node_id=at + 1, port=ports[2 * at], controller_port=ports[2 * at + 1]) for at in range(count)
+    )
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports nobody listens on, chosen at random so that two clusters starting at once do not meet."""
+    free: list[int] = []
+    for port in random.sample(PORTS, k=500):
+        if len(free) == count:
+            break
+        with socket.socket() as attempt:
+            try:
+                attempt.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            free.append(port)
+    if len(free) < count:
+        raise LabError(f"found {len(free)} free loopback ports, need {count}", hint="stop other clusters")
+    return free
+
+
+def broker_settings(
+    node: Node, *, nodes: Sequence[Node], data_directory: Path, properties: Mapping[str, str]
+) -> dict[str, str]:
+    replicas = str(min(3, len(nodes)))
+    in_sync = str(min(2, len(nodes)))
+    voters = ",".join(f"{each.node_id}@127.0.0.1:{each.controller_port}" for each in nodes)
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(node.node_id),
+        "controller.quorum.voters": voters,
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://127.0.0.1:{node.port},CONTROLLER://127.0.0.1:{node.controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{node.port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": str(data_directory),
+        "auto.create.topics.enable": "false",
+        # A killed broker is let back in only when its old session is over: 9 s by default.
+        "broker.session.timeout.ms": "4000",
+        "broker.heartbeat.interval.ms": "1000",
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.num.partitions": "1",
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.num.partitions": "1",
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.num.partitions": "1",
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        "log.cleaner.dedupe.buffer.size": str(16 << 20),  # the default takes 128 MB of heap at start
+        **properties,
+    }
+
+
+def write_settings(path: Path, settings: Mapping[str, str]) -> None:
+    path.write_text("".join(f"{key}={_escaped(value)}\n" for key, value in settings.items()))
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n")

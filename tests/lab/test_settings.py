@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from heliograph.lab.settings import PORTS, broker_settings, choose_nodes, free_ports, write_settings
+
+
+def _settings(count: int, **properties: str) -> dict[str, str]:
+    nodes = choose_nodes(count)
+    named = {key.replace("_", "."): value for key, value in properties.items()}
+    return broker_settings(nodes[0], nodes=nodes, data_directory=Path("/data"), properties=named)
+
+
+def test_internal_topics_have_as_many_replicas_as_there_are_brokers_up_to_three() -> None:
+    assert [_settings(n)["offsets.topic.replication.factor"] for n in (1, 2, 3, 5)] == ["1", "2", "3", "3"]
+
+
+def test_every_node_votes() -> None:
+    assert _settings(3)["controller.quorum.voters"].count("@127.0.0.1:") == 3
+
+
+def test_the_callers_property_overrides_a_default() -> None:
+    assert _settings(1, auto_create_topics_enable="true")["auto.create.topics.enable"] == "true"
+
+
+def test_ports_in_use_are_not_chosen() -> None:
+    with socket.socket() as taken:
+        (port,) = free_ports(1)
+        taken.bind(("127.0.0.1", port))
+        assert port not in free_ports(200)
+
+
+def test_ports_are_distinct_and_outside_the_range_of_outgoing_connections() -> None:
+    ports = free_ports(40)
+    assert len(set(ports)) == 40
+    assert all(port in PORTS for port in ports)
+
+
+def test_a_backslash_survives_the_properties_file(tmp_path: Path) -> None:
+    write_settings(tmp_path / "p", {"key": "a\\b"})
+    assert (tmp_path / "p").read_text() == "key=a\\\\b\n"
