@@ -1,0 +1,1 @@
+"""Source partition to target partition; knows neither Spark nor the CLI."""

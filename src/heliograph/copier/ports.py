@@ -1,0 +1,58 @@
+"""What the copier needs of the outside: a source and a target of batches.
+
+cluster.BatchSource and cluster.BatchTarget are the real ones; tests wrap them to inject faults.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.cluster.metadata import Leader
+from heliograph.model.partition import TopicPartition
+from heliograph.wire.batch import BatchHeader
+from heliograph.wire.fetch import FetchReply, FetchWant
+from heliograph.wire.produce import ProduceEntry, ProduceReply
+
+Batch = tuple[BatchHeader, memoryview]
+
+
+class SourcePort(Protocol):
+    def leader(self, where: TopicPartition) -> Leader | None: ...
+
+    async def refresh(self) -> None: ...
+
+    async def fetch(
+        self, node: int, wants: Sequence[FetchWant], *, max_bytes: int, max_wait_ms: int
+    ) -> FetchReply: ...
+
+    async def span(self, where: TopicPartition) -> LogSpan: ...
+
+    async def batch_at(self, where: TopicPartition, offset: int) -> Batch | None: ...
+
+
+class LinePort(Protocol):
+    """Appends that are executed in the order they are sent."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    def send(self, entries: Sequence[ProduceEntry]) -> asyncio.Future[memoryview]: ...
+
+    def decode(self, body: memoryview) -> ProduceReply: ...
+
+
+class TargetPort(Protocol):
+    def leader(self, where: TopicPartition) -> Leader | None: ...
+
+    async def refresh(self) -> None: ...
+
+    async def line_to(self, node: int) -> LinePort: ...
+
+    async def span(self, where: TopicPartition) -> LogSpan: ...
+
+    async def producer(self, where: TopicPartition, producer_id: int) -> ProducerState | None: ...
+
+    async def batch_at(self, where: TopicPartition, offset: int) -> Batch | None: ...

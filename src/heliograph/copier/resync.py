@@ -1,0 +1,153 @@
+"""Resynchronise: learn from the target where the copy stands (P3). Sans I/O.
+
+A generator: it yields questions, is sent the answers, and returns the next offset to copy, or raises
+`PartitionStop`. It has no side effects, so whoever asks may drop it at any failure and begin again.
+
+    producer ─▶ target log ─▶ producer ─▶ source log ─▶ (admission) ─▶ target's last batch ─▶ the source's same
+       ▲                          │ both readings must agree, and all of the log be readable
+       └──────────────────────────┘
+
+The rules, each paid for: the sequence is read before *and* after the log end, because a stale one can look
+like a duplicate of another batch of equal size (success without appending). The last batch must be ours and
+equal the source's at the same offsets, or one foreign record would make us skip one of the source's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
+from heliograph.model.admission import Admitted, PartitionFacts, Refused, admit_partition
+from heliograph.model.errors import PartitionStop
+from heliograph.model.states import StopReason
+from heliograph.wire.batch import BatchHeader, payload_equal
+
+Batch = tuple[BatchHeader, memoryview]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadProducer:
+    """Answer: ProducerState | None."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTargetLog:
+    """Answer: LogSpan."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSourceLog:
+    """Answer: LogSpan."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTargetBatch:
+    """Answer: the batch that holds the offset, or None."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSourceBatch:
+    """Answer: the batch that holds the offset, or None."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """Others are writing, or the last records are not yet on all replicas: wait a little. Answer: None."""
+
+
+Question = ReadProducer | ReadTargetLog | ReadSourceLog | ReadTargetBatch | ReadSourceBatch | Unsettled
+Answer = ProducerState | LogSpan | Batch | None
+Resync = Generator[Question, Answer, int]
+
+
+def resynchronise(spec: CopySpec) -> Resync:
+    producer, target = yield from _settled(spec)
+    source = yield from _readable_source(target.end)
+    last: Batch | None = None
+    if target.start < target.end:
+        answer = yield ReadTargetBatch(target.end - 1)
+        last = _expect_batch(answer, target.end)
+    facts = PartitionFacts(
+        source_start=source.start,
+        source_end=source.end,
+        target_start=target.start,
+        target_end=target.end,
+        producer_id=spec.producer_id,
+        last_producer_id=last[0].producer_id if last else None,
+        last_sequence=producer.last_sequence if producer else None,
+    )
+    verdict = admit_partition(facts)
+    if isinstance(verdict, Refused):
+        raise PartitionStop(verdict.reason, verdict.message, hint=verdict.hint)
+    if last is not None:
+        yield from _compare(last, source)
+    assert isinstance(verdict, Admitted)
+    return verdict.next_offset
+
+
+def _settled(spec: CopySpec) -> Generator[Question, Answer, tuple[ProducerState | None, LogSpan]]:
+    while True:
+        before = yield ReadProducer()
+        target = yield ReadTargetLog()
+        after = yield ReadProducer()
+        assert isinstance(target, LogSpan)
+        assert before is None or isinstance(before, ProducerState)
+        _check_epoch(before, spec)
+        if before == after and target.high_watermark == target.end:
+            return before, target
+        yield Unsettled()
+
+
+def _readable_source(target_end: int) -> Generator[Question, Answer, LogSpan]:
+    """The source's log, once consumers may read up to where the target ends.
+
+    A new leader's high watermark lags for a moment behind what the old one had shown.
+    """
+    while True:
+        source = yield ReadSourceLog()
+        assert isinstance(source, LogSpan)
+        if not source.high_watermark < target_end <= source.end:
+            return source
+        yield Unsettled()
+
+
+def _check_epoch(producer: ProducerState | None, spec: CopySpec) -> None:
+    if producer is not None and producer.epoch != PRODUCER_EPOCH:
+        raise PartitionStop(
+            StopReason.FOREIGN,
+            f"somebody else uses this link's producer id {spec.producer_id} with epoch {producer.epoch}",
+            hint="only Heliograph may write with that id: find the other writer of the target topic",
+        )
+
+
+def _expect_batch(answer: Answer, target_end: int) -> Batch:
+    if not isinstance(answer, tuple) or answer[0].next_offset != target_end:
+        raise PartitionStop(
+            StopReason.ANCHOR,
+            f"the target ends at {target_end} but its last batch cannot be read",
+            hint="compaction or another tool changed the target topic: delete it to mirror it afresh",
+        )
+    return answer
+
+
+def _compare(last: Batch, source: LogSpan) -> Generator[Question, Answer, None]:
+    header, view = last
+    if header.base_offset < source.start:
+        return  # retention took the source's copy: the producer id and the sequence must do
+    answer = yield ReadSourceBatch(header.base_offset)
+    if isinstance(answer, tuple):
+        source_header, source_view = answer
+        if source_header.base_offset == header.base_offset and payload_equal(view, source_view):
+            return
+    raise PartitionStop(
+        StopReason.ANCHOR,
+        f"the target's last batch [{header.base_offset}, {header.next_offset}) differs from the source's",
+        hint="the source was truncated or recreated, or the target changed: delete the target topic to mirror it"
+        " afresh",
+    )
