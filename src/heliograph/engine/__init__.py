@@ -1,0 +1,1 @@
+"""The only place that imports pyspark: session, lanes' jobs, control line."""

@@ -1,0 +1,80 @@
+"""What goes over the control line about partitions: assignments down, progress up, as JSON and back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from heliograph.copier.lane_clusters import LinkEnds
+from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.spec import CopySpec
+from heliograph.engine.frames import Message
+from heliograph.model.partition import MirrorPartition
+from heliograph.model.states import PartitionState
+
+SPECS_PER_FRAME = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a lane is with one partition. `trouble` is what it recovers from by itself right now."""
+
+    partition: MirrorPartition
+    state: PartitionState
+    next_offset: int | None
+    source_end: int
+    records: int
+    size_bytes: int
+    reason: str | None = None
+    error: str | None = None
+    hint: str | None = None
+    trouble: str | None = None
+
+
+def progress_of(copy: PartitionCopy) -> Progress:
+    stop = copy.stopped
+    return Progress(
+        partition=copy.spec.partition,
+        state=copy.state,
+        next_offset=copy.next_offset,
+        source_end=copy.source_end,
+        records=copy.records,
+        size_bytes=copy.size_bytes,
+        reason=stop.reason if stop else None,
+        error=stop.message if stop else None,
+        hint=stop.hint if stop else None,
+        trouble=copy.trouble.message if copy.trouble else None,
+    )
+
+
+def encode_progress(progress: Progress) -> list[Any]:
+    return list(asdict(progress).values())
+
+
+def decode_progress(row: list[Any]) -> Progress:
+    partition, state, *rest = row
+    names = ("next_offset", "source_end", "records", "size_bytes", "reason", "error", "hint", "trouble")
+    return Progress(
+        partition=MirrorPartition(*partition),
+        state=PartitionState(state),
+        **dict(zip(names, rest, strict=True)),
+    )
+
+
+def encode_assignment(links: list[LinkEnds], specs: list[CopySpec]) -> list[Message]:
+    """The messages that give a lane these partitions: the clusters first, then the partitions in portions."""
+    portions = [specs[at : at + SPECS_PER_FRAME] for at in range(0, len(specs), SPECS_PER_FRAME)]
+    return [
+        {"type": "links", "links": [asdict(ends) for ends in links]},
+        *({"type": "assign", "partitions": [asdict(spec) for spec in portion]} for portion in portions),
+    ]
+
+
+def decode_links(message: Message) -> list[LinkEnds]:
+    return [LinkEnds(**ends) for ends in message["links"]]
+
+
+def decode_specs(message: Message) -> list[CopySpec]:
+    return [
+        CopySpec(**{**row, "partition": MirrorPartition(*row["partition"])}) for row in message["partitions"]
+    ]

@@ -1,0 +1,119 @@
+"""A lane's end of the control line, in a thread and an event loop of its own.
+
+So that a busy data loop never delays a heartbeat, and a slow driver never delays the data loop. When the line ends,
+or says nothing for `SILENCE_LIMIT_S`, the driver is gone or thinks that we are: `on_end` is called, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+from heliograph.engine.frames import Message, encode, prove_as_lane, read
+from heliograph.model.errors import ProtocolError
+
+CONNECT_TIMEOUT_S = 10.0
+SILENCE_LIMIT_S = 60.0
+HEARTBEAT_S = 1.0
+
+
+class ControlLine:
+    """`on_message` and `on_end` run in this thread: they must only hand over."""
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        secret: bytes,
+        lane: int,
+        *,
+        on_message: Callable[[Message], None],
+        on_end: Callable[[str], None],
+    ) -> None:
+        self._address = address
+        self._secret = secret
+        self._lane = lane
+        self._on_message = on_message
+        self._on_end = on_end
+        self._loop = asyncio.new_event_loop()
+        self._writer: asyncio.StreamWriter | None = None
+        self._closing: asyncio.Event | None = None
+        self._proven = False
+        self._early: list[bytes] = []  # sent before the driver was known to be the driver
+        self._thread = threading.Thread(target=self._run, name="control-line", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def send(self, message: Message) -> None:
+        """Send soon; dropped when the line has ended."""
+        frame = encode(message)
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._write, frame)
+
+    def close(self) -> None:
+        """End the line after what was sent, and the thread."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._close)
+        self._thread.join(CONNECT_TIMEOUT_S)
+
+    def _close(self) -> None:
+        if self._closing is not None:
+            self._closing.set()
+
+    def _write(self, frame: bytes) -> None:
+        if self._proven and self._writer is not None:
+            self._writer.write(frame)
+        else:
+            self._early.append(frame)
+
+    def _run(self) -> None:
+        try:
+            reason = self._loop.run_until_complete(self._live())
+        except (OSError, TimeoutError, ProtocolError) as problem:
+            reason = f"the control line failed: {problem}"
+        finally:
+            self._loop.close()
+        self._on_end(reason)
+
+    async def _live(self) -> str:
+        self._closing = asyncio.Event()
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            reader, self._writer = await asyncio.open_connection(*self._address)
+        try:
+            await prove_as_lane(reader, self._writer, self._secret, self._lane)
+            self._proven = True
+            self._writer.writelines(self._early)
+            ends = {
+                asyncio.create_task(work) for work in (self._listen(reader), self._beat(), self._closed())
+            }
+            done, rest = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for task in rest:
+                task.cancel()
+            await asyncio.gather(*rest, return_exceptions=True)
+            return done.pop().result()
+        finally:
+            self._writer.close()
+
+    async def _listen(self, reader: asyncio.StreamReader) -> str:
+        while True:
+            try:
+                async with asyncio.timeout(SILENCE_LIMIT_S):
+                    message = await read(reader)
+            except TimeoutError:
+                return f"no word from the driver for {SILENCE_LIMIT_S:.0f} s"
+            if message is None:
+                return "the driver closed the control line"
+            self._on_message(message)
+
+    async def _beat(self) -> str:
+        while True:
+            self._write(encode({"type": "heartbeat"}))
+            await asyncio.sleep(HEARTBEAT_S)
+
+    async def _closed(self) -> str:
+        assert self._closing is not None
+        await self._closing.wait()
+        assert self._writer is not None
+        await self._writer.drain()
+        return "closed"

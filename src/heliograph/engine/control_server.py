@@ -1,0 +1,125 @@
+"""The driver's end of the control lines, in a thread and an event loop of its own.
+
+A lane that connects and proves itself is known by its number until its line ends; a newer line of the same lane
+replaces the older, whose closing ends what is left of it. Nothing here knows what the messages mean.
+
+Callbacks run in this thread: they must only hand over (for example to another loop).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+
+from heliograph.engine.frames import Message, encode, prove_as_driver, read
+from heliograph.model.errors import EngineLost, ProtocolError
+
+UNPROVEN_AT_ONCE = 64
+START_TIMEOUT_S = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class ControlServer:
+    """`on_message(lane, message)`; `on_gone(lane)` when the line of a lane has ended and no newer one is there."""
+
+    def __init__(
+        self, secret: bytes, on_message: Callable[[int, Message], None], on_gone: Callable[[int], None]
+    ) -> None:
+        self._secret = secret
+        self._on_message = on_message
+        self._on_gone = on_gone
+        self._lines: dict[int, asyncio.StreamWriter] = {}
+        self._unproven = 0
+        self._loop = asyncio.new_event_loop()
+        self._started = threading.Event()
+        self._stopping: asyncio.Event | None = None
+        self._failed: OSError | None = None
+        self.address: tuple[str, int] = ("", 0)
+        self._thread = threading.Thread(target=self._run, name="control-line", daemon=True)
+
+    def start(self, bind_host: str) -> tuple[str, int]:
+        """Listen on a free port of this host; return the address."""
+        self.address = (bind_host, 0)
+        self._thread.start()
+        if not self._started.wait(START_TIMEOUT_S) or self._failed is not None:
+            raise EngineLost(
+                f"the control line cannot listen on {bind_host}: {self._failed}",
+                hint="set spark.driver.bindAddress to an address of this machine",
+            )
+        return self.address
+
+    def send(self, lane: int, message: Message) -> None:
+        """Send if the lane's line is there; a lane that is gone learns everything anew when it comes back."""
+        self._loop.call_soon_threadsafe(self._write, lane, encode(message))
+
+    def stop(self) -> None:
+        if self._thread.is_alive() and self._stopping is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join(START_TIMEOUT_S)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._serve())
+        except OSError as problem:
+            self._failed = problem
+        finally:
+            self._loop.close()
+            self._started.set()
+
+    async def _serve(self) -> None:
+        self._stopping = asyncio.Event()
+        server = await asyncio.start_server(self._accept, self.address[0], 0)
+        self.address = (self.address[0], server.sockets[0].getsockname()[1])
+        self._started.set()
+        await self._stopping.wait()
+        server.close()
+        for writer in list(self._lines.values()):
+            writer.close()
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            lane = await self._prove(reader, writer)
+            if lane is not None:
+                await self._listen(lane, reader, writer)
+        except ProtocolError as problem:
+            log.warning("control line: %s", problem.message)
+        finally:
+            writer.close()
+
+    async def _prove(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int | None:
+        if self._unproven >= UNPROVEN_AT_ONCE:
+            return None
+        self._unproven += 1
+        try:
+            return await prove_as_driver(reader, writer, self._secret)
+        except TimeoutError:
+            raise ProtocolError("a peer that proved nothing in time") from None
+        finally:
+            self._unproven -= 1
+
+    async def _listen(self, lane: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        older = self._lines.get(lane)
+        if older is not None:
+            older.close()
+        self._lines[lane] = writer
+        try:
+            while (message := await read(reader)) is not None:
+                if self._lines.get(lane) is writer:
+                    self._on_message(lane, message)
+        finally:
+            if self._lines.get(lane) is writer:
+                del self._lines[lane]
+                self._on_gone(lane)
+
+    def _write(self, lane: int, frame: bytes) -> None:
+        writer = self._lines.get(lane)
+        if writer is not None:
+            writer.write(frame)

@@ -1,0 +1,78 @@
+"""Lanes as Spark jobs: one job of one task each, resubmitted with backoff for as long as the run lasts.
+
+One job per lane, because a job of n tasks dies as a whole when one task has failed too often. Each is submitted from
+a thread of its own (that is what Spark's job groups and scheduler pools are bound to).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+
+from heliograph.engine.lane_task import SCHEMA, LaneTicket, task_for
+from heliograph.engine.session import Session
+
+BACKOFF_FIRST_S = 0.2
+BACKOFF_MAX_S = 10.0
+WATCH_S = 0.5
+
+log = logging.getLogger(__name__)
+
+
+class LaneJobs:
+    """`on_lost` is called once, from another thread, when Spark's JVM is gone."""
+
+    def __init__(self, session: Session, on_lost: Callable[[], None]) -> None:
+        self._session = session
+        self._on_lost = on_lost
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def start(self, tickets: list[LaneTicket]) -> None:
+        self._thread("lane-watch", self._watch)
+        for ticket in tickets:
+            self._thread(f"lane-{ticket.lane}", partial(self._keep_running, ticket))
+
+    def stop(self) -> None:
+        """Start no lane again; those that run are ended by the control line."""
+        self._stopping.set()
+
+    def join(self, timeout_s: float) -> bool:
+        """Whether all jobs have ended in time."""
+        for thread in self._threads:
+            thread.join(timeout_s)
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _thread(self, name: str, work: Callable[[], None]) -> None:
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(WATCH_S):
+            if self._session.lost:
+                self._on_lost()
+                return
+
+    def _keep_running(self, ticket: LaneTicket) -> None:
+        wait_s = BACKOFF_FIRST_S
+        while not self._stopping.is_set() and not self._session.lost:
+            ended = self._run_once(ticket)
+            if self._stopping.is_set() or self._session.lost:
+                return
+            log.warning("lane %d ended (%s); starting it again in %.1f s", ticket.lane, ended, wait_s)
+            self._stopping.wait(wait_s)
+            wait_s = min(wait_s * 2, BACKOFF_MAX_S)
+
+    def _run_once(self, ticket: LaneTicket) -> str:
+        spark = self._session.spark
+        name = f"heliograph lane {ticket.lane}"
+        spark.sparkContext.setJobGroup(f"heliograph-lane-{ticket.lane}", name, interruptOnCancel=True)
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"lane-{ticket.lane}")
+        try:
+            rows = spark.range(1).coalesce(1).mapInArrow(task_for(ticket), SCHEMA).collect()
+        except Exception as problem:  # noqa: BLE001 - whatever Spark raises, the lane is over and is started again
+            return str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__
+        return str(rows[0]["ended"]) if rows else "no result"

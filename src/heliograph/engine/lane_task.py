@@ -1,0 +1,149 @@
+"""A lane as a Spark task: what runs in the Python worker of an executor.
+
+Puts the copier's lane on an event loop, the control line beside it in a thread of its own, and ends when the driver
+says stop, the line ends, or the lane fails. All that it needs is in its ticket, which travels in the closure of
+the task: the secret is nowhere else (no conf, environment, argument or log).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow
+
+from heliograph.copier.lane import Lane
+from heliograph.copier.lane_clusters import LaneClusters
+from heliograph.engine.assignment import (
+    Progress,
+    decode_links,
+    decode_specs,
+    encode_progress,
+    progress_of,
+)
+from heliograph.engine.control_line import ControlLine
+from heliograph.engine.frames import Message
+from heliograph.model.partition import MirrorPartition
+
+PROGRESS_S = 0.2
+DRAIN_LIMIT_S = 4.0
+SCHEMA = "lane long, ended string"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneTicket:
+    lane: int
+    address: tuple[str, int]
+    memory_bytes: int
+    secret: bytes = field(repr=False)
+
+
+def task_for(ticket: LaneTicket) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """The function for mapInArrow: one row in, the lane's life, one row out."""
+
+    def run(rows: Iterator[Any]) -> Iterator[Any]:
+        for _ in rows:
+            pass
+        ended = run_lane(ticket)
+        yield pyarrow.RecordBatch.from_pydict({"lane": [ticket.lane], "ended": [ended]})
+
+    return run
+
+
+def run_lane(ticket: LaneTicket) -> str:
+    """Copy until told to stop; why it ended."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(LaneTask(ticket).live())
+    return str(uvloop.run(LaneTask(ticket).live()))
+
+
+class LaneTask:
+    def __init__(self, ticket: LaneTicket) -> None:
+        self._ticket = ticket
+        self._reported: dict[MirrorPartition, Progress] = {}
+        self._orders: asyncio.Queue[Message] = asyncio.Queue()
+
+    async def live(self) -> str:
+        loop = asyncio.get_running_loop()
+        failure: asyncio.Future[str] = loop.create_future()
+
+        def fail(problem: BaseException) -> None:
+            if not failure.done():
+                failure.set_exception(problem)
+
+        def hand_over(message: Message) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._orders.put_nowait, message)
+
+        self._line = ControlLine(
+            self._ticket.address,
+            self._ticket.secret,
+            self._ticket.lane,
+            on_message=hand_over,
+            on_end=lambda reason: hand_over({"type": "end", "why": reason}),
+        )
+        self._lane = Lane(self._ticket.memory_bytes, fail)
+        self._clusters = LaneClusters(self._lane)
+        self._line.start()
+        self._line.send({"type": "hello", "pid": os.getpid(), "host": socket.gethostname()})
+        tasks = [asyncio.create_task(self._obey()), asyncio.create_task(self._report()), failure]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            return str(done.pop().result())
+        finally:
+            for task in tasks:
+                task.cancel()
+            await self._finish()
+
+    async def _finish(self) -> None:
+        try:
+            async with asyncio.timeout(DRAIN_LIMIT_S):
+                await self._lane.drain()
+        except TimeoutError:
+            pass  # what is still in flight is settled from the target by the next lane
+        self._send_progress()
+        self._line.send({"type": "drained"})
+        await self._lane.aclose()
+        await self._clusters.aclose()
+        await asyncio.to_thread(self._line.close)
+
+    async def _obey(self) -> str:
+        while True:
+            order = await self._orders.get()
+            match order.get("type"):
+                case "links":
+                    for ends in decode_links(order):
+                        await self._clusters.open(ends)
+                case "assign":
+                    await self._clusters.assign(decode_specs(order))
+                case "revoke":
+                    for key in order["partitions"]:
+                        await self._lane.revoke(MirrorPartition(*key))
+                case "stop":
+                    return "stopped by the driver"
+                case "end":
+                    return str(order["why"])
+                case "renew":
+                    pass  # any word keeps the line alive
+
+    async def _report(self) -> str:
+        while True:
+            self._send_progress()
+            await asyncio.sleep(PROGRESS_S)
+
+    def _send_progress(self) -> None:
+        """Only what changed since the last report."""
+        changed = []
+        for key, copy in self._lane.copies.items():
+            progress = progress_of(copy)
+            if self._reported.get(key) != progress:
+                self._reported[key] = progress
+                changed.append(encode_progress(progress))
+        if changed:
+            self._line.send({"type": "progress", "partitions": changed})
