@@ -1,0 +1,1 @@
+"""The driver's loop: observe, plan, act."""

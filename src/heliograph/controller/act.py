@@ -1,0 +1,64 @@
+"""Act: do what the plan says to the target cluster before lanes copy into it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from heliograph.cluster.admin import create_topic
+from heliograph.cluster.client import ClusterClient
+from heliograph.controller.plan import CreateTopic
+from heliograph.model.errors import BrokerRefused, ProtocolError, RequestFailed
+from heliograph.model.partition import TopicPartition
+from heliograph.wire.error_codes import ErrorCode
+
+LEADERS_TIMEOUT_S = 15.0
+LEADERS_POLL_S = 0.1
+_UNKNOWN_CONFIG = re.compile(r"[Uu]nknown (?:topic )?config(?:uration)? (?:name|key)?:? ?'?([\w.]+)")
+
+
+async def create(client: ClusterClient, creation: CreateTopic) -> list[str]:
+    """Create the topic and wait for its leaders. Configs the target does not know are left out, with a warning."""
+    configs, warnings = dict(creation.shape.configs), []
+    while True:
+        try:
+            await create_topic(
+                client,
+                creation.topic,
+                partitions=creation.shape.partitions,
+                replication_factor=creation.shape.replication_factor,
+                configs=configs,
+            )
+            break
+        except BrokerRefused as refused:
+            unknown = _unknown_config(refused)
+            if unknown not in configs:
+                raise
+            warnings.append(f"{creation.topic}: the target does not know the config {unknown}: left out")
+            del configs[unknown]
+    await _await_leaders(client, creation)
+    return warnings
+
+
+def _unknown_config(refused: BrokerRefused) -> str:
+    found = _UNKNOWN_CONFIG.search(refused.message)
+    return found.group(1) if refused.code == ErrorCode.INVALID_CONFIG and found else ""
+
+
+async def _await_leaders(client: ClusterClient, creation: CreateTopic) -> None:
+    client.follow([creation.topic])
+    partitions = [TopicPartition(creation.topic, p) for p in range(creation.shape.partitions)]
+    problem: RequestFailed | ProtocolError | None = None
+    try:
+        async with asyncio.timeout(LEADERS_TIMEOUT_S):
+            while not all(client.leader(where) for where in partitions):
+                try:
+                    await client.refresh()
+                except (RequestFailed, ProtocolError) as failed:
+                    problem = failed
+                await asyncio.sleep(LEADERS_POLL_S)
+    except TimeoutError:
+        raise problem or BrokerRefused(
+            f"topic {creation.topic} was created but has no leaders after {LEADERS_TIMEOUT_S:.0f} s",
+            code=ErrorCode.LEADER_NOT_AVAILABLE,
+        ) from None

@@ -1,0 +1,24 @@
+"""Which partition goes to which lane: a pure rule. Partitions never move while a lane lives."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+from heliograph.controller.plan import CopyPartition
+
+
+def balance(copies: Sequence[CopyPartition], lanes: int) -> list[list[CopyPartition]]:
+    """The largest backlogs first, each to the lane with the least so far; equal ones by count of partitions."""
+    assigned: list[list[CopyPartition]] = [[] for _ in range(lanes)]
+    load = [(0, 0, lane) for lane in range(lanes)]
+    for copy in sorted(copies, key=lambda c: (-c.backlog, c.spec.partition)):
+        backlog, count, lane = heapq.heappop(load)
+        assigned[lane].append(copy)
+        heapq.heappush(load, (backlog + copy.backlog, count + 1, lane))
+    return assigned
+
+
+def lane_count(wanted: int | None, *, slots: int, partitions: int) -> int:
+    """`wanted` None is auto: as many as Spark has slots for, but no lane without a partition."""
+    return max(1, min(wanted or slots, max(partitions, 1)))

@@ -1,0 +1,147 @@
+"""The board: how every partition of the run stands, from the lanes' reports. No I/O; `now` is an argument."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from heliograph.controller.plan import CopyPartition, RefusePartition
+from heliograph.engine.assignment import Progress
+from heliograph.model.partition import MirrorPartition
+from heliograph.model.states import PartitionState
+
+RATE_WINDOW_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardRow:
+    """`goal`: the source's end when the run began, None where it could not be read. `lane` None: on no lane now."""
+
+    partition: MirrorPartition
+    state: PartitionState
+    first_offset: int
+    next_offset: int
+    source_end: int
+    goal: int | None
+    lane: int | None = None
+    size_bytes: int = 0
+    reason: str | None = None
+    error: str | None = None
+    hint: str | None = None
+    trouble: str | None = None
+
+    @property
+    def reached_goal(self) -> bool:
+        if self.goal is None:
+            return self.state is PartitionState.CAUGHT_UP
+        return self.next_offset >= self.goal
+
+
+class Board:
+    def __init__(self, copies: Iterable[CopyPartition], refusals: Iterable[RefusePartition]) -> None:
+        self.rows: dict[MirrorPartition, BoardRow] = {}
+        self._seen_bytes: dict[MirrorPartition, int] = {}
+        self._samples: deque[tuple[float, dict[str, tuple[int, int]]]] = deque()
+        for copy in copies:
+            self.rows[copy.spec.partition] = _pending(copy)
+        for refusal in refusals:
+            self.rows[refusal.partition] = _refused(refusal)
+
+    def report(self, lane: int, progress: Progress) -> tuple[BoardRow, BoardRow] | None:
+        """Take in a lane's report; the row before and after."""
+        old = self.rows.get(progress.partition)
+        if old is None:
+            return None
+        seen = self._seen_bytes.get(progress.partition, 0)
+        fresh_bytes = progress.size_bytes - seen if progress.size_bytes >= seen else progress.size_bytes
+        self._seen_bytes[progress.partition] = progress.size_bytes
+        new = replace(
+            old,
+            state=progress.state,
+            next_offset=old.next_offset if progress.next_offset is None else progress.next_offset,
+            source_end=max(progress.source_end, old.source_end),
+            lane=lane,
+            size_bytes=old.size_bytes + fresh_bytes,
+            reason=progress.reason,
+            error=progress.error,
+            hint=progress.hint,
+            trouble=progress.trouble,
+        )
+        self.rows[progress.partition] = new
+        return old, new
+
+    def lane_gone(self, lane: int) -> None:
+        for key, row in self.rows.items():
+            if row.lane == lane:
+                self._seen_bytes[key] = 0
+                state = row.state if row.state is PartitionState.STOPPED else PartitionState.PENDING
+                self.rows[key] = replace(row, lane=None, state=state)
+
+    # -- sums
+
+    @property
+    def copied_records(self) -> int:
+        return sum(row.next_offset - row.first_offset for row in self.rows.values())
+
+    @property
+    def copied_bytes(self) -> int:
+        return sum(row.size_bytes for row in self.rows.values())
+
+    @property
+    def lag_records(self) -> int:
+        return sum(max(row.source_end - row.next_offset, 0) for row in self.rows.values())
+
+    @property
+    def stopped(self) -> list[BoardRow]:
+        return [row for row in self.rows.values() if row.state is PartitionState.STOPPED]
+
+    @property
+    def finished(self) -> bool:
+        """Every partition reached its goal, or stopped."""
+        return all(row.reached_goal or row.state is PartitionState.STOPPED for row in self.rows.values())
+
+    def sample(self, now: float) -> None:
+        """Remember where the links stand, for `rates`."""
+        totals: dict[str, tuple[int, int]] = {}
+        for row in self.rows.values():
+            records, size_bytes = totals.get(row.partition.link, (0, 0))
+            copied = row.next_offset - row.first_offset
+            totals[row.partition.link] = (records + copied, size_bytes + row.size_bytes)
+        self._samples.append((now, totals))
+        while len(self._samples) > 2 and self._samples[1][0] <= now - RATE_WINDOW_S:
+            self._samples.popleft()
+
+    def rates(self, link: str) -> tuple[float, float]:
+        """Records and bytes per second over the last seconds."""
+        if len(self._samples) < 2:
+            return 0.0, 0.0
+        (then, before), (now, after) = self._samples[0], self._samples[-1]
+        elapsed = max(now - then, 1e-9)
+        old, new = before.get(link, (0, 0)), after.get(link, (0, 0))
+        return max(new[0] - old[0], 0) / elapsed, max(new[1] - old[1], 0) / elapsed
+
+
+def _pending(copy: CopyPartition) -> BoardRow:
+    return BoardRow(
+        partition=copy.spec.partition,
+        state=PartitionState.PENDING,
+        first_offset=copy.next_offset,
+        next_offset=copy.next_offset,
+        source_end=copy.source_end,
+        goal=copy.goal,
+    )
+
+
+def _refused(refusal: RefusePartition) -> BoardRow:
+    return BoardRow(
+        partition=refusal.partition,
+        state=PartitionState.STOPPED,
+        first_offset=0,
+        next_offset=0,
+        source_end=0,
+        goal=None,
+        reason=refusal.why.reason,
+        error=refusal.why.message,
+        hint=refusal.why.hint,
+    )

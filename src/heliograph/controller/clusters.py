@@ -1,0 +1,89 @@
+"""The driver's own clients of the clusters in the config: for observing and admin calls, never for data."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.properties import parse_properties
+from heliograph.controller.observe import observe
+from heliograph.controller.snapshot import LinkSnapshot
+from heliograph.copier.lane_clusters import LinkEnds
+from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed
+from heliograph.model.link import Link
+from heliograph.model.settings import Settings
+
+CONNECT_LIMIT_S = 12.0
+
+
+class Clusters:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._clients: dict[tuple[str, str], ClusterClient] = {}
+        for link in settings.links:
+            self._clients[link.name, "source"] = ClusterClient(
+                link.source, parse_properties(settings.source_properties(link))
+            )
+            self._clients[link.name, "target"] = ClusterClient(
+                link.target, parse_properties(settings.target_properties(link))
+            )
+
+    async def connect(self) -> None:
+        """Reach every cluster, or say which cannot be, in bounded time."""
+        problems = await asyncio.gather(
+            *(self._connect(c) for c in self._clients.values()), return_exceptions=True
+        )
+        failed = [p for p in problems if isinstance(p, BaseException)]
+        for problem in failed:
+            if not isinstance(problem, ClusterUnreachable):
+                raise problem
+        unreachable = [p for p in failed if isinstance(p, ClusterUnreachable)]
+        if unreachable:
+            messages = dict.fromkeys(p.message for p in unreachable)
+            raise ClusterUnreachable("\n".join(messages), hint=unreachable[0].hint)
+
+    async def _connect(self, client: ClusterClient) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_LIMIT_S):
+                await client.connect()
+        except TimeoutError:
+            servers = ", ".join(f"{host}:{port}" for host, port in client.properties.bootstrap_servers)
+            raise ClusterUnreachable(
+                f"cluster {client.name!r} cannot be reached: {servers} did not answer in {CONNECT_LIMIT_S:.0f} s",
+                hint=f"check clusters.{client.name}.bootstrap.servers",
+            ) from None
+
+    def target(self, link: str) -> ClusterClient:
+        return self._clients[link, "target"]
+
+    def source(self, link: str) -> ClusterClient:
+        return self._clients[link, "source"]
+
+    async def observe(self) -> Sequence[LinkSnapshot]:
+        try:
+            return await asyncio.gather(*(self._observe(link) for link in self._settings.links))
+        except (RequestFailed, ProtocolError) as problem:
+            raise ClusterUnreachable(
+                f"a cluster answered but could not be read: {problem.message}",
+                hint=problem.hint or "see the broker's log",
+            ) from problem
+
+    async def _observe(self, link: Link) -> LinkSnapshot:
+        return await observe(link, self.source(link.name), self.target(link.name))
+
+    def ends(self) -> list[LinkEnds]:
+        """The links as lanes are told of them."""
+        return [
+            LinkEnds(
+                link=link.name,
+                source=link.source,
+                target=link.target,
+                source_properties=self._settings.source_properties(link),
+                target_properties=self._settings.target_properties(link),
+            )
+            for link in self._settings.links
+        ]
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(client.aclose() for client in self._clients.values()))

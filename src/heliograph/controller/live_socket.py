@@ -1,0 +1,88 @@
+"""How a running mirror can be asked: one Unix socket per process, in a directory only its user can enter.
+
+A connection gets one JSON document, what only the running mirror knows, and is closed. A socket whose process is
+gone is removed by whoever finds it so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+READ_TIMEOUT_S = 2.0
+READ_LIMIT_BYTES = 64 << 20
+
+Document = dict[str, Any]
+
+
+def runtime_directory() -> Path:
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(base) / "heliograph" if base else Path(tempfile.gettempdir()) / f"heliograph-{os.getuid()}"
+
+
+class LiveSocket:
+    """`describe()` gives the document; it is called on the event loop for each connection."""
+
+    def __init__(self, describe: Callable[[], Document]) -> None:
+        self._describe = describe
+        self._path = runtime_directory() / f"{os.getpid()}.sock"
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._path.unlink(missing_ok=True)
+        self._server = await asyncio.start_unix_server(self._answer, self._path)
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # others' sockets keep the directory
+                self._path.parent.rmdir()
+
+    async def _answer(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):  # who asked went away: nobody is left to tell
+            writer.write(json.dumps(self._describe()).encode())
+            await writer.drain()
+        writer.close()
+
+
+def ask_all() -> list[Document]:
+    """What every running mirror of this user says."""
+    directory = runtime_directory()
+    if not directory.is_dir():
+        return []
+    answers = (_ask(path) for path in sorted(directory.glob("*.sock")))
+    return [answer for answer in answers if answer is not None]
+
+
+def _ask(path: Path) -> Document | None:
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.settimeout(READ_TIMEOUT_S)
+        try:
+            peer.connect(str(path))
+            return _read(peer)
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)  # left behind by a process that was killed
+        except (OSError, ValueError):
+            return None  # busy or half gone: status says `unknown`
+    return None
+
+
+def _read(peer: socket.socket) -> Document:
+    received = bytearray()
+    while part := peer.recv(1 << 16):
+        received += part
+        if len(received) > READ_LIMIT_BYTES:
+            raise ValueError("a live document over the limit")
+    document = json.loads(received)
+    if not isinstance(document, dict):
+        raise ValueError("a live document that is no object")
+    return document

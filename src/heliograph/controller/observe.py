@@ -1,0 +1,122 @@
+"""Observe: read from both clusters of a link what a plan needs. Reads only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+from heliograph.cluster.admin import TopicConfig, describe_topic_configs
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.log_reads import LogSpan, read_batch, read_producer, read_span
+from heliograph.cluster.metadata import ClusterMetadata, TopicMetadata
+from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
+from heliograph.model.errors import ProtocolError, RequestFailed
+from heliograph.model.link import Link
+from heliograph.model.partition import TopicPartition
+from heliograph.model.producer_id import producer_id
+
+READS_AT_ONCE = 64
+_NO_CONFIG = TopicConfig(own={}, effective={})
+
+
+async def observe(link: Link, source: ClusterClient, target: ClusterClient) -> LinkSnapshot:
+    """Everything about the link's matched topics and their targets, as of now."""
+    source_metadata = await source.read_metadata(None)
+    matched = [t for t in source_metadata.topics.values() if link.matches(t.name, internal=t.internal)]
+    matched.sort(key=lambda topic: topic.name)
+    target_names = {link.target_topic(topic.name) for topic in matched}
+    target_metadata = await _existing(target, target_names)
+    await _learn(source, [t.name for t in matched])
+    await _learn(target, target_metadata.topics)
+    source_configs, target_configs = await asyncio.gather(
+        describe_topic_configs(source, [t.name for t in matched]),
+        describe_topic_configs(target, target_metadata.topics),
+    )
+    sights = await _sights(link, source, target, matched, target_metadata)
+    return LinkSnapshot(
+        link=link,
+        source_cluster_id=source_metadata.cluster_id,
+        target_cluster_id=target_metadata.cluster_id,
+        target_brokers=len(target_metadata.brokers),
+        sources=tuple(
+            SourceTopic(
+                name=topic.name,
+                replication_factor=topic.replication_factor,
+                config=source_configs.get(topic.name, _NO_CONFIG),
+                partitions={p: sights[topic.name, p] for p in sorted(topic.leaders)},
+            )
+            for topic in matched
+        ),
+        targets={
+            topic.name: TargetTopic(
+                name=topic.name,
+                partitions=topic.partitions,
+                config=target_configs.get(topic.name, _NO_CONFIG),
+            )
+            for topic in target_metadata.topics.values()
+        },
+    )
+
+
+async def _existing(client: ClusterClient, names: set[str]) -> ClusterMetadata:
+    metadata = await client.read_metadata(None)
+    found = {name: topic for name, topic in metadata.topics.items() if name in names}
+    return ClusterMetadata(
+        cluster_id=metadata.cluster_id,
+        controller=metadata.controller,
+        brokers=metadata.brokers,
+        topics=found,
+    )
+
+
+async def _learn(client: ClusterClient, topics: Collection[str]) -> None:
+    """Leaders of these topics, for the questions that follow."""
+    if topics:
+        client.follow(topics)
+        await client.refresh()
+
+
+async def _sights(
+    link: Link,
+    source: ClusterClient,
+    target: ClusterClient,
+    matched: list[TopicMetadata],
+    existing: ClusterMetadata,
+) -> dict[tuple[str, int], PartitionSight]:
+    slots = asyncio.Semaphore(READS_AT_ONCE)
+
+    async def see(topic: TopicMetadata, partition: int) -> tuple[tuple[str, int], PartitionSight]:
+        target_topic = existing.topics.get(link.target_topic(topic.name))
+        has_target = target_topic is not None and partition in target_topic.leaders
+        async with slots:
+            return (topic.name, partition), await _see(
+                source,
+                target,
+                TopicPartition(topic.name, partition),
+                TopicPartition(link.target_topic(topic.name), partition) if has_target else None,
+            )
+
+    return dict(await asyncio.gather(*(see(topic, p) for topic in matched for p in topic.leaders)))
+
+
+async def _see(
+    source: ClusterClient, target: ClusterClient, here: TopicPartition, there: TopicPartition | None
+) -> PartitionSight:
+    span: LogSpan | None = None
+    try:
+        span = await read_span(source, here)
+        if there is None:
+            return PartitionSight(source=span)
+        target_span = await read_span(target, there)
+        last = None
+        if target_span.start < target_span.high_watermark:
+            last = await read_batch(target, there, target_span.high_watermark - 1)
+        own_id = producer_id(source.metadata.cluster_id, here.topic)
+        return PartitionSight(
+            source=span,
+            target=target_span,
+            last_producer_id=last[0].producer_id if last else None,
+            producer=await read_producer(target, there, own_id),
+        )
+    except (RequestFailed, ProtocolError) as problem:
+        return PartitionSight(source=span, unreadable=problem.message)

@@ -1,0 +1,234 @@
+"""Plan: what to do about what was observed. Pure functions of immutable snapshots; somebody else acts.
+
+A refused topic or partition stops alone (P7). What is wrong with the links as such (two into one topic, a circle) is
+wrong use and stops the whole run before it begins.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
+from heliograph.controller.topic_config import TargetShape, shape_target
+from heliograph.copier.spec import CopySpec
+from heliograph.model.admission import (
+    Admitted,
+    PartitionFacts,
+    Refused,
+    TopicFacts,
+    admit_partition,
+    admit_topic,
+)
+from heliograph.model.errors import ConfigError
+from heliograph.model.partition import MirrorPartition
+from heliograph.model.producer_id import cluster_code, producer_id
+from heliograph.model.states import StopReason
+
+DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
+TOPIC_NAME_LIMIT = 249
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopic:
+    link: str
+    topic: str
+    shape: TargetShape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyPartition:
+    """`goal`: the source's end as observed; None where it could not be read."""
+
+    spec: CopySpec
+    next_offset: int
+    goal: int | None
+
+    @property
+    def source_end(self) -> int:
+        return self.goal or 0
+
+    @property
+    def backlog(self) -> int:
+        """How many records are to be copied as of now."""
+        return max(self.source_end - self.next_offset, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusePartition:
+    partition: MirrorPartition
+    why: Refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    creations: tuple[CreateTopic, ...]
+    copies: tuple[CopyPartition, ...]
+    refusals: tuple[RefusePartition, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def partitions(self) -> int:
+        return len(self.copies) + len(self.refusals)
+
+
+def plan(snapshots: Sequence[LinkSnapshot]) -> Plan:
+    """Raises ConfigError for links that cannot go together."""
+    _check_links(snapshots)
+    creations: list[CreateTopic] = []
+    copies: list[CopyPartition] = []
+    refusals: list[RefusePartition] = []
+    for snapshot in snapshots:
+        for topic in snapshot.sources:
+            _plan_topic(snapshot, topic, creations, copies, refusals)
+    warnings = [w for creation in creations for w in creation.shape.warnings]
+    warnings += [
+        f"link {s.link.name}: no topic of cluster {s.link.source!r} matches"
+        for s in snapshots
+        if not s.sources
+    ]
+    return Plan(
+        creations=tuple(creations), copies=tuple(copies), refusals=tuple(refusals), warnings=tuple(warnings)
+    )
+
+
+def _plan_topic(
+    snapshot: LinkSnapshot,
+    topic: SourceTopic,
+    creations: list[CreateTopic],
+    copies: list[CopyPartition],
+    refusals: list[RefusePartition],
+) -> None:
+    link = snapshot.link
+    target_name = link.target_topic(topic.name)
+    target = snapshot.targets.get(target_name)
+    refused = _refuse_topic(snapshot, topic, target_name, target)
+    shape = shape_target(
+        topic=topic.name,
+        partitions=len(topic.partitions),
+        replication_factor=topic.replication_factor,
+        own=topic.config.own,
+        effective=topic.config.effective,
+        target_brokers=snapshot.target_brokers,
+    )
+    if refused is None and target is None:
+        creations.append(CreateTopic(link=link.name, topic=target_name, shape=shape))
+    configs = target.config.effective if target else shape.configs
+    for number, sight in topic.partitions.items():
+        partition = MirrorPartition(link.name, topic.name, target_name, number)
+        spec = CopySpec(
+            partition=partition,
+            source=link.source,
+            target=link.target,
+            target_cluster_id=snapshot.target_cluster_id,
+            producer_id=producer_id(snapshot.source_cluster_id, topic.name),
+            max_batch_bytes=int(configs.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)),
+        )
+        verdict = refused or _judge(spec, sight)
+        if isinstance(verdict, Refused):
+            refusals.append(RefusePartition(partition=partition, why=verdict))
+        else:
+            goal = sight.source.high_watermark if sight.source else None
+            copies.append(CopyPartition(spec=spec, next_offset=verdict.next_offset, goal=goal))
+
+
+def _refuse_topic(
+    snapshot: LinkSnapshot, topic: SourceTopic, target_name: str, target: TargetTopic | None
+) -> Refused | None:
+    if len(target_name) > TOPIC_NAME_LIMIT:
+        return Refused(
+            reason=StopReason.UNSUPPORTED,
+            message=f"the target topic's name would have {len(target_name)} characters, Kafka allows"
+            f" {TOPIC_NAME_LIMIT}",
+            hint="choose a shorter naming, or exclude the topic",
+        )
+    return admit_topic(
+        TopicFacts(
+            source_cluster_id=snapshot.source_cluster_id,
+            target_cluster_id=snapshot.target_cluster_id,
+            source_partitions=len(topic.partitions),
+            target_partitions=target.partitions if target else len(topic.partitions),
+            target_config=target.config.effective if target else {},
+        )
+    )
+
+
+def _judge(spec: CopySpec, sight: PartitionSight) -> Admitted | Refused:
+    """A partition that could not be seen is given to its lane, which waits for it and judges then."""
+    if sight.source is None or sight.unreadable is not None:
+        return Admitted(next_offset=0)
+    target = sight.target
+    return admit_partition(
+        PartitionFacts(
+            source_start=sight.source.start,
+            source_end=sight.source.end,
+            target_start=target.start if target else 0,
+            target_end=target.end if target else 0,
+            producer_id=spec.producer_id,
+            last_producer_id=sight.last_producer_id,
+            last_sequence=sight.producer.last_sequence if sight.producer else None,
+        )
+    )
+
+
+# -- links that cannot go together
+
+
+def _check_links(snapshots: Sequence[LinkSnapshot]) -> None:
+    problems = [*_shared_targets(snapshots), *_circles(snapshots), *_shared_codes(snapshots)]
+    if problems:
+        raise ConfigError(problems, hint="use `exclude` or `naming` so that each target topic has one source")
+
+
+def _shared_targets(snapshots: Iterable[LinkSnapshot]) -> list[str]:
+    writers: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for snapshot in snapshots:
+        for topic in snapshot.sources:
+            key = (snapshot.target_cluster_id, snapshot.link.target_topic(topic.name))
+            writers[key].append(f"{snapshot.link.name} ({topic.name})")
+    return [
+        f"links: topic {name} of one target cluster would be written by {' and '.join(links)}"
+        for (_, name), links in sorted(writers.items())
+        if len(links) > 1
+    ]
+
+
+def _circles(snapshots: Iterable[LinkSnapshot]) -> list[str]:
+    """Topics that come back to where they began: records would go round for ever."""
+    onward: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    for snapshot in snapshots:
+        for topic in snapshot.sources:
+            onward[snapshot.source_cluster_id, topic.name].append(
+                (snapshot.target_cluster_id, snapshot.link.target_topic(topic.name))
+            )
+    return [
+        f"links: topic {start[1]} would be mirrored in a circle"
+        for start in sorted(onward)
+        if _reaches(onward, start) and start[0] not in {end[0] for end in onward[start]}
+    ]
+
+
+def _reaches(onward: dict[tuple[str, str], list[tuple[str, str]]], start: tuple[str, str]) -> bool:
+    seen: set[tuple[str, str]] = set()
+    ahead = list(onward[start])
+    while ahead:
+        node = ahead.pop()
+        if node == start:
+            return True
+        if node not in seen:
+            seen.add(node)
+            ahead.extend(onward.get(node, ()))
+    return False
+
+
+def _shared_codes(snapshots: Iterable[LinkSnapshot]) -> list[str]:
+    clusters: dict[int, set[str]] = defaultdict(set)
+    for snapshot in snapshots:
+        for cluster_id in (snapshot.source_cluster_id, snapshot.target_cluster_id):
+            clusters[cluster_code(cluster_id)].add(cluster_id)
+    return [
+        f"clusters: the cluster ids {' and '.join(sorted(ids))} share one code and cannot be told apart"
+        for ids in clusters.values()
+        if len(ids) > 1
+    ]

@@ -1,0 +1,48 @@
+"""What the controller has observed of a link's two clusters, as frozen values. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from heliograph.cluster.admin import TopicConfig
+from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.model.link import Link
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSight:
+    """Both ends of one partition. What the target side lacks is None; `unreadable` says why it could not be seen."""
+
+    source: LogSpan | None
+    target: LogSpan | None = None
+    last_producer_id: int | None = None
+    producer: ProducerState | None = None
+    unreadable: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTopic:
+    name: str
+    replication_factor: int
+    config: TopicConfig
+    partitions: Mapping[int, PartitionSight]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetTopic:
+    name: str
+    partitions: int
+    config: TopicConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSnapshot:
+    """`targets` holds the target topics that exist, by name."""
+
+    link: Link
+    source_cluster_id: str
+    target_cluster_id: str
+    target_brokers: int
+    sources: tuple[SourceTopic, ...]
+    targets: Mapping[str, TargetTopic]

@@ -1,0 +1,152 @@
+"""The status document (heliograph.status/1): what both clusters show, with what a running mirror adds.
+
+`next_offset` comes from what is durable on the target, so the lag is right whether or not a mirror runs. What only
+a running mirror knows is null without one, and the state is `unknown`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.log_reads import read_batch
+from heliograph.controller.board import Board
+from heliograph.controller.clusters import Clusters
+from heliograph.controller.snapshot import LinkSnapshot, PartitionSight
+from heliograph.model.errors import ProtocolError, RequestFailed
+from heliograph.model.partition import MirrorPartition, TopicPartition
+from heliograph.model.states import PartitionState
+
+SCHEMA = "heliograph.status/1"
+READS_AT_ONCE = 64
+
+Row = dict[str, Any]
+
+
+def live_document(board: Board, links: Iterable[str]) -> Row:
+    """What a running mirror answers on its socket."""
+    rates = {link: board.rates(link) for link in links}
+    return {
+        "links": {
+            link: {"records_per_s": round(records, 1), "bytes_per_s": round(size, 1)}
+            for link, (records, size) in rates.items()
+        },
+        "partitions": [
+            {
+                "key": list(row.partition),
+                "state": row.state,
+                "lane": row.lane,
+                "error": row.error or row.trouble,
+                "hint": row.hint,
+            }
+            for row in board.rows.values()
+        ],
+    }
+
+
+async def status_document(
+    snapshots: Iterable[LinkSnapshot], clusters: Clusters, live: Iterable[Row], now: datetime
+) -> Row:
+    told = {MirrorPartition(*p["key"]): p for document in live for p in document["partitions"]}
+    rates = {name: rate for document in live for name, rate in document["links"].items()}
+    slots = asyncio.Semaphore(READS_AT_ONCE)
+    links = [await _link(s, clusters.source(s.link.name), told, rates, slots, now) for s in snapshots]
+    return {"schema": SCHEMA, "at": now.astimezone(UTC).isoformat(timespec="milliseconds"), "links": links}
+
+
+async def _link(
+    snapshot: LinkSnapshot,
+    source: ClusterClient,
+    told: dict[MirrorPartition, Row],
+    rates: dict[str, Row],
+    slots: asyncio.Semaphore,
+    now: datetime,
+) -> Row:
+    async def row(topic: str, number: int, sight: PartitionSight) -> Row:
+        key = MirrorPartition(snapshot.link.name, topic, snapshot.link.target_topic(topic), number)
+        async with slots:
+            return await _partition(key, sight, source, told.get(key), now)
+
+    rows = await asyncio.gather(
+        *(row(topic.name, n, sight) for topic in snapshot.sources for n, sight in topic.partitions.items())
+    )
+    rate = rates.get(snapshot.link.name, {})
+    return {
+        "link": snapshot.link.name,
+        "state": _overall([r["state"] for r in rows]),
+        "source": snapshot.link.source,
+        "target": snapshot.link.target,
+        "source_cluster_id": snapshot.source_cluster_id,
+        "target_cluster_id": snapshot.target_cluster_id,
+        "lag_records": _total([r["lag_records"] for r in rows]),
+        "lag_ms": _highest([r["lag_ms"] for r in rows]),
+        "bytes_per_s": rate.get("bytes_per_s"),
+        "records_per_s": rate.get("records_per_s"),
+        "bound_by": None,
+        "partitions": list(rows),
+    }
+
+
+async def _partition(
+    key: MirrorPartition, sight: PartitionSight, source: ClusterClient, told: Row | None, now: datetime
+) -> Row:
+    seen, target = sight.source, sight.target
+    next_offset = target.high_watermark if target else 0
+    lag = max(seen.high_watermark - next_offset, 0) if seen else None
+    lag_ms = await _lag_ms(source, key.source, next_offset, lag, now)
+    return {
+        "source_topic": key.source_topic,
+        "target_topic": key.target_topic,
+        "partition": key.partition,
+        "state": told["state"] if told else PartitionState.UNKNOWN,
+        "source_start": seen.start if seen else None,
+        "source_end": seen.high_watermark if seen else None,
+        "next_offset": next_offset,
+        "target_end": target.high_watermark if target else None,
+        "lag_records": lag,
+        "lag_ms": lag_ms,
+        "offsets": "identical",
+        "lane": told["lane"] if told else None,
+        "error": (told["error"] if told else None) or sight.unreadable,
+        "hint": told["hint"] if told else None,
+    }
+
+
+async def _lag_ms(
+    source: ClusterClient, where: TopicPartition, next_offset: int, lag: int | None, now: datetime
+) -> int | None:
+    """Now minus the timestamp of the first record that is not copied yet."""
+    if not lag:
+        return 0 if lag == 0 else None
+    try:
+        first = await read_batch(source, where, next_offset)
+    except (RequestFailed, ProtocolError):
+        return None
+    if first is None or first[0].base_timestamp < 0:
+        return None
+    return max(int(now.timestamp() * 1000) - first[0].base_timestamp, 0)
+
+
+def _overall(states: list[str]) -> str:
+    """The state that most needs attention."""
+    for state in (
+        PartitionState.STOPPED,
+        PartitionState.UNKNOWN,
+        PartitionState.PENDING,
+        PartitionState.ALIGNING,
+        PartitionState.COPYING,
+    ):
+        if state in states:
+            return state
+    return PartitionState.CAUGHT_UP if states else PartitionState.UNKNOWN
+
+
+def _total(values: list[int | None]) -> int | None:
+    return None if None in values else sum(v for v in values if v is not None)
+
+
+def _highest(values: list[int | None]) -> int | None:
+    return None if None in values else max((v for v in values if v is not None), default=0)

@@ -1,0 +1,54 @@
+"""How a target topic is created from a source topic: a pure rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+LONG_MAX = "9223372036854775807"
+_THROTTLES = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
+# A mirror must be able to take whatever the source holds, as it is: its own codec, its own timestamps.
+FORCED: Mapping[str, str] = {
+    "compression.type": "producer",
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.after.max.ms": LONG_MAX,
+    "message.timestamp.before.max.ms": LONG_MAX,
+}
+_REPLACED_BY_FORCED = frozenset({"message.timestamp.difference.max.ms"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetShape:
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
+
+
+def shape_target(
+    *,
+    topic: str,
+    partitions: int,
+    replication_factor: int,
+    own: Mapping[str, str],
+    effective: Mapping[str, str],
+    target_brokers: int,
+) -> TargetShape:
+    """The source topic's own configs, with what a mirror needs forced and what the target cannot hold cut."""
+    warnings = []
+    factor = min(max(replication_factor, 1), max(target_brokers, 1))
+    if factor < replication_factor:
+        warnings.append(
+            f"{topic}: replication factor {replication_factor} of the source is cut to {factor}:"
+            f" the target has {target_brokers} broker(s)"
+        )
+    configs = {k: v for k, v in own.items() if k not in _THROTTLES | _REPLACED_BY_FORCED}
+    configs |= FORCED
+    if "max.message.bytes" in effective:
+        configs["max.message.bytes"] = effective["max.message.bytes"]
+    if int(configs.get("min.insync.replicas", "1")) > factor:
+        warnings.append(f"{topic}: min.insync.replicas {configs['min.insync.replicas']} is cut to {factor}")
+        configs["min.insync.replicas"] = str(factor)
+    return TargetShape(
+        partitions=partitions, replication_factor=factor, configs=configs, warnings=tuple(warnings)
+    )
