@@ -1,0 +1,1 @@
+"""The edges: CLI and config files."""

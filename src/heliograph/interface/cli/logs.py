@@ -1,0 +1,94 @@
+"""Logs on stderr, for people or for machines.
+
+Owns `--log-level` and `--log-format`, before the command or after it. Must not know who logs what.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Level(StrEnum):
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
+
+
+class LogFormat(StrEnum):
+    text = "text"
+    json = "json"
+
+
+class _TextFormatter(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:  # logging's own name for its hook
+        return f"{_instant(record)} {record.levelname:<7} {record.name}: {record.message}"
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "at": _instant(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+class _StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]  # generic for the checker only
+    """Ours, so that configuring again replaces it and leaves everybody else's handlers alone."""
+
+
+def configure(level: Level = Level.info, form: LogFormat = LogFormat.text) -> None:
+    """Our own logs from `level` on; the libraries' warnings, and at debug also what they tell at info."""
+    root = logging.getLogger()
+    root.handlers = [handler for handler in root.handlers if not isinstance(handler, _StderrHandler)]
+    root.addHandler(_StderrHandler(sys.stderr))
+    _set_level(level)
+    _set_form(form)
+
+
+def debugging() -> bool:
+    return logging.getLogger("heliograph").isEnabledFor(logging.DEBUG)
+
+
+def _set_level(level: Level | None) -> Level | None:
+    if level is not None:
+        logging.getLogger().setLevel(logging.INFO if level is Level.debug else logging.WARNING)
+        logging.getLogger("heliograph").setLevel(level.upper())
+    return level
+
+
+def _set_form(form: LogFormat | None) -> LogFormat | None:
+    if form is not None:
+        for handler in logging.getLogger().handlers:
+            if isinstance(handler, _StderrHandler):
+                handler.setFormatter(_JsonFormatter() if form is LogFormat.json else _TextFormatter())
+    return form
+
+
+def _instant(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+
+
+# A command takes these two as parameters to allow them after its name; their callbacks do the work.
+LevelOption = Annotated[
+    Level | None,
+    typer.Option(
+        "--log-level", help="Least severe log line to show.", callback=_set_level, show_default="info"
+    ),
+]
+LogFormatOption = Annotated[
+    LogFormat | None,
+    typer.Option("--log-format", help="Form of the log lines.", callback=_set_form, show_default="text"),
+]

@@ -1,0 +1,53 @@
+"""Results on stdout, as a table, JSON or YAML.
+
+Owns `-o` and `--json`. Must not know what is printed: a command gives plain data and a way to make a table.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated, TypeVar
+
+import typer
+import yaml
+from rich.console import Console, RenderableType
+
+Value = TypeVar("Value")
+
+_PIPE_COLUMNS = 1000
+
+
+class Format(StrEnum):
+    table = "table"
+    json = "json"
+    yaml = "yaml"
+
+
+FormatOption = Annotated[
+    Format, typer.Option("-o", "--output", help="Form of the result.", show_default=True)
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Short for -o json.", show_default=False)]
+
+
+def chosen(output: Format, as_json: bool) -> Format:
+    return Format.json if as_json else output
+
+
+def emit(value: Value, form: Format, table: Callable[[Value], RenderableType]) -> None:
+    """Print plain data (dicts, lists, text, numbers) in the form that was asked for."""
+    if form is Format.json:
+        sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    elif form is Format.yaml:
+        sys.stdout.write(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
+    else:
+        _console().print(table(value))
+
+
+def _console() -> Console:
+    # Made for each result, because stdout may be another one by then; no markup, since names hold brackets.
+    # A pipe has no width: a row there must stay on its line.
+    width = None if sys.stdout.isatty() else _PIPE_COLUMNS
+    return Console(file=sys.stdout, markup=False, highlight=False, emoji=False, width=width)

@@ -1,0 +1,125 @@
+"""`heliograph run`: mirror until told to stop, or until caught up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from heliograph.interface.cli import logs, output
+from heliograph.interface.cli.config_path import ConfigArgument, ConfigOption
+from heliograph.interface.cli.run_display import display_for
+from heliograph.interface.config_file import find_config, read_settings
+from heliograph.lab.java import find_java
+from heliograph.model.errors import LabError, UsageError
+from heliograph.model.settings import Settings
+
+EPILOG = "Example: heliograph run heliograph.yaml --until-caught-up"
+SECOND_SIGNAL_EXIT = 130
+
+
+def command(
+    path: ConfigArgument = None,
+    config: ConfigOption = None,
+    until_caught_up: Annotated[
+        bool,
+        typer.Option(
+            "--until-caught-up", help="End when every partition has reached the source's end as of the start."
+        ),
+    ] = False,
+    form: output.FormatOption = output.Format.table,
+    as_json: output.JsonOption = False,
+    _level: logs.LevelOption = None,
+    _log_format: logs.LogFormatOption = None,
+) -> None:
+    """Mirror the links of a config file; SIGTERM or Ctrl-C drains and ends."""
+    settings = read_settings(find_config(path, config))
+    use_java()
+    board = asyncio.run(mirror(settings, until_caught_up=until_caught_up))
+    if until_caught_up or board.stopped:
+        output.emit(_result(board), output.chosen(form, as_json), _table)
+    if until_caught_up and not (board.finished and not board.stopped):
+        raise typer.Exit(1)
+
+
+def use_java() -> None:
+    """Spark looks for Java in JAVA_HOME."""
+    try:
+        os.environ["JAVA_HOME"] = str(find_java())
+    except LabError as problem:
+        raise UsageError(problem.message, hint=problem.hint) from problem
+
+
+async def mirror(settings: Settings, *, until_caught_up: bool) -> Any:
+    from heliograph.controller.live_socket import LiveSocket
+    from heliograph.controller.mirror import Mirror
+    from heliograph.controller.status import live_document
+
+    with display_for() as show:
+        run = Mirror(settings, until_caught_up=until_caught_up, on_tick=show)
+        live = LiveSocket(lambda: live_document(run.board, [link.name for link in settings.links]))
+        stop_on_signals(run.stop)
+        await live.start()
+        try:
+            return await run.run()
+        finally:
+            await live.stop()
+
+
+def stop_on_signals(stop: Any) -> None:
+    """The first SIGINT or SIGTERM drains; a second one ends at once."""
+    loop = asyncio.get_running_loop()
+
+    def first() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, os._exit, SECOND_SIGNAL_EXIT)
+        stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, first)
+
+
+def _result(board: Any) -> dict[str, Any]:
+    return {
+        "caught_up": board.finished and not board.stopped,
+        "copied_records": board.copied_records,
+        "copied_bytes": board.copied_bytes,
+        "partitions": [
+            {
+                "link": row.partition.link,
+                "source_topic": row.partition.source_topic,
+                "target_topic": row.partition.target_topic,
+                "partition": row.partition.partition,
+                "state": str(row.state),
+                "next_offset": row.next_offset,
+                "goal": row.goal,
+                "error": row.error,
+                "hint": row.hint,
+            }
+            for row in board.rows.values()
+        ],
+    }
+
+
+def _table(result: dict[str, Any]) -> Any:
+    verdict = "caught up" if result["caught_up"] else "NOT caught up"
+    title = f"{verdict}: {result['copied_records']:,} records, {result['copied_bytes']:,} bytes copied"
+    table = Table(title=title, title_justify="left")
+    for heading in ("link", "topic", "partition", "state", "next offset", "goal", "error"):
+        table.add_column(heading, overflow="fold")
+    for row in result["partitions"]:
+        words = f"{row['error']}. {row['hint']}" if row["error"] else ""
+        table.add_row(
+            row["link"],
+            row["source_topic"],
+            str(row["partition"]),
+            row["state"],
+            f"{row['next_offset']:,}",
+            "" if row["goal"] is None else f"{row['goal']:,}",
+            words,
+        )
+    return table

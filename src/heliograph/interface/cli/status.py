@@ -1,0 +1,88 @@
+"""`heliograph status`: how every link stands, from both clusters and from a running mirror if there is one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from heliograph.interface.cli import logs, output
+from heliograph.interface.cli.config_path import ConfigArgument, ConfigOption
+from heliograph.interface.config_file import find_config, read_settings
+from heliograph.model.settings import Settings
+
+EPILOG = "Example: heliograph status heliograph.yaml --json"
+WATCH_S = 2.0
+
+
+def command(
+    path: ConfigArgument = None,
+    config: ConfigOption = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again every two seconds.")] = False,
+    form: output.FormatOption = output.Format.table,
+    as_json: output.JsonOption = False,
+    _level: logs.LevelOption = None,
+    _log_format: logs.LogFormatOption = None,
+) -> None:
+    """Show lag and state of every partition; right whether or not a mirror runs."""
+    settings = read_settings(find_config(path, config))
+    form = output.chosen(form, as_json)
+    while True:
+        output.emit(asyncio.run(_status(settings)), form, _table)
+        if not watch:
+            return
+        time.sleep(WATCH_S)
+
+
+async def _status(settings: Settings) -> dict[str, Any]:
+    from heliograph.controller.clusters import Clusters
+    from heliograph.controller.live_socket import ask_all
+    from heliograph.controller.status import status_document
+
+    clusters = Clusters(settings)
+    try:
+        await clusters.connect()
+        snapshots = await clusters.observe()
+        live = await asyncio.to_thread(ask_all)
+        return await status_document(snapshots, clusters, live, datetime.now(UTC))
+    finally:
+        await clusters.aclose()
+
+
+def _table(document: dict[str, Any]) -> Any:
+    table = Table()
+    for heading in (
+        "link",
+        "topic",
+        "partition",
+        "state",
+        "source end",
+        "next",
+        "lag",
+        "lag ms",
+        "lane",
+        "error",
+    ):
+        table.add_column(heading, overflow="fold")
+    for link in document["links"]:
+        for row in link["partitions"]:
+            table.add_row(
+                link["link"],
+                row["source_topic"],
+                str(row["partition"]),
+                row["state"],
+                *(
+                    _number(row[key])
+                    for key in ("source_end", "next_offset", "lag_records", "lag_ms", "lane")
+                ),
+                f"{row['error']}. {row['hint'] or ''}".strip() if row["error"] else "",
+            )
+    return table
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"

@@ -1,0 +1,1 @@
+"""The pieces of reading heliograph.yaml; config_file.py is their only user."""

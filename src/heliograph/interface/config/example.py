@@ -1,0 +1,45 @@
+"""The heliograph.yaml that `heliograph config example` prints: every key that works, commented."""
+
+from __future__ import annotations
+
+EXAMPLE = """\
+# Heliograph's configuration: which clusters there are, and what is mirrored between them.
+# Commented keys show their defaults. `heliograph config validate` checks this file.
+version: 1
+
+# Kafka client properties by Kafka's own names (docs/CONFIG.md lists the honoured ones).
+# Values may hold ${ENV_VARIABLE} and ${file:/path/to/file.properties:key}.
+clusters:
+  sf:
+    bootstrap.servers: "127.0.0.1:19092"
+  nyc:
+    bootstrap.servers: "127.0.0.1:29092"
+    # client.id: heliograph
+    # request.timeout.ms: 30000
+
+# A link is one directed mirror.
+links:
+  sf-to-nyc:
+    source: sf
+    target: nyc
+    # Regular expressions on the whole name. Internal topics are always left out.
+    topics: ["orders", "payments.*"]
+    # exclude: []
+    # Names on the target: same, prefix (sf.orders), or a template such as "{source}-{topic}".
+    # naming: same
+    # separator: "."           # between source and topic, with naming: prefix
+    # Kafka properties for this link alone: consumer for its source, producer for its target.
+    # consumer: {fetch.max.bytes: 52428800}
+    # producer: {max.request.size: 1048576}
+
+# Long-lived Spark tasks that copy: auto, or a number.
+lanes: auto
+
+# Buffers of one lane, 8MB to 4GB.
+# lane_memory: 64MB
+
+spark:
+  master: "local[*]"
+  # conf: {spark.executor.memory: 1g}
+  # python: /usr/bin/python3   # the lanes' interpreter; the controller's own if not set
+"""

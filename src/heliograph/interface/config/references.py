@@ -1,0 +1,65 @@
+"""`${ENV}` and `${file:/path:key}` in values: replaced before anything is checked.
+
+Owns the syntax (`$${` is a plain `${`). A reference that leads nowhere is a problem, never an empty text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from heliograph.interface.config.problems import Place, Problem
+from heliograph.interface.config.properties_file import parse_properties_text
+
+_REFERENCE = re.compile(r"\$(?P<escaped>\$)?\{(?P<name>[^{}]*)\}")
+
+
+class _Missing(Exception):
+    """A reference that leads nowhere."""
+
+
+def resolve(tree: Any, environment: Mapping[str, str], place: Place = ()) -> tuple[Any, list[Problem]]:
+    """The tree with every reference replaced, and the references that could not be."""
+    problems: list[Problem] = []
+
+    def walk(node: Any, place: Place) -> Any:
+        if isinstance(node, dict):
+            return {key: walk(value, (*place, key)) for key, value in node.items()}
+        if isinstance(node, list):
+            return [walk(value, (*place, index)) for index, value in enumerate(node)]
+        if not isinstance(node, str):
+            return node
+        try:
+            return _REFERENCE.sub(lambda found: _replacement(found, environment), node)
+        except _Missing as missing:
+            problems.append(Problem(place, str(missing)))
+            return node
+
+    return walk(tree, place), problems
+
+
+def _replacement(found: re.Match[str], environment: Mapping[str, str]) -> str:
+    name = found["name"]
+    if found["escaped"]:
+        return f"${{{name}}}"
+    if name.startswith("file:"):
+        return _from_file(name)
+    if name not in environment:
+        raise _Missing(f"environment variable {name!r} is not set")
+    return environment[name]
+
+
+def _from_file(reference: str) -> str:
+    path, _, key = reference.removeprefix("file:").rpartition(":")
+    if not path or not key:
+        raise _Missing(f"${{{reference}}} is not of the form ${{file:/path:key}}")
+    try:
+        properties = parse_properties_text(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise _Missing(f"cannot read {path}: {reason}") from None
+    if key not in properties:
+        raise _Missing(f"{path} has no key {key!r}")
+    return properties[key]

@@ -1,0 +1,106 @@
+"""The types of single values in heliograph.yaml, with their checks.
+
+Owns how a value is spelled: patterns, names, sizes and counts. Every check is
+of one value alone, so that pydantic can report all of them at once.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+from heliograph.model.settings import MIB
+from heliograph.model.topic_naming import legal_in_topic, naming_problem
+from heliograph.model.topic_patterns import pattern_problem, split_patterns
+
+LANE_MEMORY_BYTES = range(8 * MIB, 4096 * MIB + 1)
+
+_SIZE = re.compile(r"(\d{1,12})\s*([KMG]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
+_UNITS = {"": 1, "K": 1024, "M": MIB, "G": 1024 * MIB}
+
+
+def _pattern(text: str) -> str:
+    problem = pattern_problem(text)
+    if problem:
+        raise ValueError(problem)
+    return text
+
+
+def _pattern_list(value: Any) -> Any:
+    if isinstance(value, str):
+        return split_patterns(value)
+    if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
+        raise ValueError("overrides per topic ({match: ..., key: ...}) are not built yet")
+    return value
+
+
+def _naming(text: str) -> str:
+    problem = naming_problem(text)
+    if problem:
+        raise ValueError(problem)
+    return text
+
+
+def _legal(text: str) -> str:
+    if not legal_in_topic(text):
+        raise ValueError(f"{text!r}: only letters, digits, '.', '_' and '-' may stand here")
+    return text
+
+
+def _lanes(value: Any) -> int | None:
+    if value == "auto":
+        return None
+    if re.fullmatch(r"[1-9]\d{0,5}", str(value), re.ASCII) is None:
+        raise ValueError(f"{value!r} is neither auto nor a number from 1 on")
+    return int(value)
+
+
+def _size(value: Any) -> int:
+    found = _SIZE.fullmatch(str(value))
+    if found is None:
+        raise ValueError(f"{value!r} is not a size like 64MB")
+    size_bytes = int(found[1]) * _UNITS[found[2].upper()]
+    if size_bytes not in LANE_MEMORY_BYTES:
+        raise ValueError(f"{value!r} is not between 8MB and 4GB")
+    return size_bytes
+
+
+def _version(value: Any) -> int:
+    if str(value) != "1":
+        raise ValueError(f"{value!r} is not a version of this format; 1 is the only one")
+    return 1
+
+
+def _no_groups(value: Any) -> Any:
+    if value:
+        raise ValueError("mirroring consumer groups is not built yet")
+    return []
+
+
+Name = Annotated[str, AfterValidator(_legal), Field(min_length=1)]
+Separator = Annotated[str, AfterValidator(_legal)]
+Pattern = Annotated[str, AfterValidator(_pattern)]
+Patterns = Annotated[
+    list[Pattern],
+    BeforeValidator(_pattern_list),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
+NoGroups = Annotated[list[str], BeforeValidator(_no_groups), WithJsonSchema({"type": "array", "maxItems": 0})]
+Naming = Annotated[str, AfterValidator(_naming)]
+Lanes = Annotated[
+    int | None,
+    BeforeValidator(_lanes),
+    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1}]}),
+]
+LaneMemory = Annotated[
+    int, BeforeValidator(_size), WithJsonSchema({"type": "string", "pattern": "^[0-9]+ ?[KMG]?B$"})
+]
+Version = Annotated[int, BeforeValidator(_version), WithJsonSchema({"const": 1})]
+Properties = Annotated[
+    dict[str, str],
+    WithJsonSchema(
+        {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
+    ),
+]

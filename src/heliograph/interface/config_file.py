@@ -1,0 +1,90 @@
+"""heliograph.yaml to frozen settings: all problems at once, or none.
+
+Owns the order: YAML, references, shape, checks, values. Everything inward gets `model.settings.Settings`
+and never sees YAML or pydantic.
+
+    text ─▶ parse_yaml ─▶ resolve ─┬▶ check_shape ────┬─▶ Settings, or ConfigError with every problem
+                                   └▶ check_document ─┘
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from heliograph.interface.config.checks import check_document
+from heliograph.interface.config.location import find_config
+from heliograph.interface.config.problems import Place, Problem
+from heliograph.interface.config.references import resolve
+from heliograph.interface.config.schema import Document, LinkSection
+from heliograph.interface.config.shape import check_shape
+from heliograph.interface.config.yaml_text import parse_yaml
+from heliograph.model.errors import ConfigError, UsageError
+from heliograph.model.link import Link
+from heliograph.model.settings import Settings, SparkSettings
+
+__all__ = ["find_config", "load_settings", "read_settings"]
+
+
+def read_settings(path: Path, *, environment: Mapping[str, str] = os.environ) -> Settings:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UsageError(f"cannot read {path}: {reason}", hint="check the path and its permissions") from None
+    return load_settings(text, name=str(path), environment=environment)
+
+
+def load_settings(text: str, *, name: str, environment: Mapping[str, str] = os.environ) -> Settings:
+    """Settings from YAML text; `name` is what errors call the file."""
+    tree = parse_yaml(text, name=name)
+    if not isinstance(tree, dict):
+        raise ConfigError([f"{name}: expected a mapping with clusters and links"], hint=_hint(name))
+    resolved, unresolved = resolve(tree, environment)
+    document, misshapen = check_shape(resolved)
+    problems = _once_per_place(unresolved, misshapen, check_document(resolved))
+    if problems or document is None:
+        raise ConfigError([str(problem) for problem in problems], hint=_hint(name))
+    return _settings(document)
+
+
+def _once_per_place(*findings: list[Problem]) -> list[Problem]:
+    """An earlier finding about a place silences the later ones: they only follow from it."""
+    first: dict[Place, list[Problem]] = {}
+    for found in findings:
+        places = set(first)
+        for problem in found:
+            if problem.place not in places:
+                first.setdefault(problem.place, []).append(problem)
+    return [problem for problems in first.values() for problem in problems]
+
+
+def _hint(name: str) -> str:
+    return f"edit {name}; `heliograph config example` shows every key that works"
+
+
+def _settings(document: Document) -> Settings:
+    return Settings(
+        clusters=document.clusters,
+        links=tuple(_link(name, section) for name, section in document.links.items()),
+        lanes=document.lanes,
+        lane_memory_bytes=document.lane_memory,
+        spark=SparkSettings(
+            master=document.spark.master, conf=document.spark.conf, python=document.spark.python
+        ),
+    )
+
+
+def _link(name: str, section: LinkSection) -> Link:
+    return Link(
+        name=name,
+        source=section.source,
+        target=section.target,
+        topics=tuple(section.topics),
+        exclude=tuple(section.exclude),
+        naming=section.naming,
+        separator=section.separator,
+        consumer=section.consumer,
+        producer=section.producer,
+    )

@@ -1,0 +1,74 @@
+"""The demo's judge: kafka-python's consumer reads both clusters and compares them record by record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+
+QUIET_LIMIT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    records: int
+    differences: int
+    first_difference: str | None
+
+
+def check(source_servers: str, target_servers: str, topics: list[str]) -> CheckResult:
+    """Same partitions, log start and end; same offset, timestamp, key, value and headers of every record."""
+    source, target = _consumer(source_servers), _consumer(target_servers)
+    checked = differences = 0
+    first: str | None = None
+    try:
+        for where in _partitions(source, topics):
+            for here, there in _pairs(source, target, where):
+                checked += 1
+                if here != there:
+                    differences += 1
+                    first = first or f"{where.topic}:{where.partition}: source {here}, target {there}"
+    finally:
+        source.close()
+        target.close()
+    return CheckResult(records=checked, differences=differences, first_difference=first)
+
+
+def _consumer(servers: str) -> Any:
+    return KafkaConsumer(
+        bootstrap_servers=servers,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        max_poll_records=5000,
+        fetch_max_wait_ms=50,
+    )
+
+
+def _partitions(consumer: Any, topics: list[str]) -> list[Any]:
+    return [TopicPartition(t, p) for t in topics for p in sorted(consumer.partitions_for_topic(t) or ())]
+
+
+def _pairs(source: Any, target: Any, where: Any) -> Iterator[tuple[Any, Any]]:
+    bounds = [(c.beginning_offsets([where])[where], c.end_offsets([where])[where]) for c in (source, target)]
+    if bounds[0] != bounds[1]:
+        yield bounds[0], bounds[1]
+        return
+    yield from zip(_read(source, where, bounds[0][1]), _read(target, where, bounds[1][1]), strict=True)
+
+
+def _read(consumer: Any, where: Any, end: int) -> Iterator[Any]:
+    consumer.assign([where])
+    consumer.seek_to_beginning(where)
+    deadline = time.monotonic() + QUIET_LIMIT_S
+    while consumer.position(where) < end:
+        for rows in consumer.poll(timeout_ms=500).values():
+            deadline = time.monotonic() + QUIET_LIMIT_S
+            for r in rows:
+                yield r.offset, r.timestamp, r.timestamp_type, r.key, r.value, r.headers
+        if time.monotonic() > deadline:
+            raise TimeoutError(
+                f"{where.topic}:{where.partition} gives no records at {consumer.position(where)}"
+            )

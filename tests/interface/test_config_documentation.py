@@ -1,0 +1,35 @@
+"""docs are tested: a setting that is not documented fails."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from heliograph.cluster.properties import HONOURED, ClientProperties
+from heliograph.interface.config.schema import Document, LinkSection, SparkSection
+
+ROOT = Path(__file__).parents[2]
+ROWS = re.findall(
+    r"^\| `([\w.]+)` \| (.*?) \|", (ROOT / "docs" / "CONFIG.md").read_text(encoding="utf-8"), re.M
+)
+DOCUMENTED = dict(ROWS)
+
+
+@pytest.mark.parametrize("section", [Document, LinkSection, SparkSection])
+def test_every_key_of_the_config_is_documented(section: type[BaseModel]) -> None:
+    assert set(section.model_fields) <= set(DOCUMENTED)
+
+
+def test_every_honoured_kafka_property_is_documented_with_its_default() -> None:
+    defaults = ClientProperties(bootstrap_servers=(("a", 1),)).to_mapping()
+    for name in HONOURED:
+        expected = "required" if name == "bootstrap.servers" else f"`{defaults[name]}`"
+        assert DOCUMENTED[name] == expected
+
+
+def test_no_key_is_documented_that_does_not_exist() -> None:
+    known = {*Document.model_fields, *LinkSection.model_fields, *SparkSection.model_fields, *HONOURED}
+    assert set(DOCUMENTED) <= known

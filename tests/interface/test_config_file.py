@@ -1,0 +1,292 @@
+"""heliograph.yaml: good files become settings, bad ones tell every problem at once."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heliograph.interface.config.example import EXAMPLE
+from heliograph.interface.config.location import find_config
+from heliograph.interface.config.properties_file import parse_properties_text
+from heliograph.interface.config_file import load_settings, read_settings
+from heliograph.model.errors import ConfigError, UsageError
+from heliograph.model.link import Link
+from heliograph.model.settings import MIB, Settings
+
+CLUSTERS = """
+clusters:
+  sf:  {bootstrap.servers: "127.0.0.1:19092"}
+  nyc: {bootstrap.servers: "127.0.0.1:29092"}
+"""
+LINK = """
+links:
+  sf-to-nyc:
+    source: sf
+    target: nyc
+    topics: [orders]
+"""
+
+
+def load(text: str, **environment: str) -> Settings:
+    return load_settings(text, name="heliograph.yaml", environment=environment)
+
+
+def problems_of(text: str, **environment: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load(text, **environment)
+    return list(caught.value.problems)
+
+
+def test_the_smallest_file_gets_the_defaults() -> None:
+    settings = load(CLUSTERS + LINK)
+    assert settings.links == (Link(name="sf-to-nyc", source="sf", target="nyc", topics=("orders",)),)
+    assert settings.clusters["sf"] == {"bootstrap.servers": "127.0.0.1:19092"}
+    assert settings.lanes is None
+    assert settings.lane_memory_bytes == 64 * MIB
+    assert settings.spark.master == "local[*]"
+
+
+def test_the_example_is_valid_as_it_is_and_with_every_key_uncommented() -> None:
+    load(EXAMPLE)
+    settings = load(re.sub(r"(?m)^( *)# (?=[a-z_.]+: )", r"\1", EXAMPLE))
+    assert settings.spark.python == "/usr/bin/python3"
+    assert settings.links[0].producer == {"max.request.size": "1048576"}
+
+
+def test_all_problems_are_told_at_once_with_place_and_value() -> None:
+    problems = problems_of(
+        """
+clusters:
+  sf:  {bootstrap.servers: "127.0.0.1", acks: all}
+  nyc: {bootstrap.servers: "127.0.0.1:29092"}
+links:
+  sf-to-nyc:
+    source: sf
+    target: nycc
+    topics: [orders, "["]
+    topic: x
+lanes: 0
+lane_memory: 1MB
+sparc: {}
+"""
+    )
+    assert set(problems) == {
+        "clusters.sf.bootstrap.servers: '127.0.0.1' is not host:port",
+        "clusters.sf.acks: not honoured: always all: a batch counts only when every in-sync replica has it",
+        "links.sf-to-nyc.target: unknown cluster 'nycc'; did you mean nyc?",
+        "links.sf-to-nyc.topics[1]: bad regular expression '[': unterminated character set at position 0",
+        "links.sf-to-nyc.topic: unknown key; did you mean topics?",
+        "lanes: '0' is neither auto nor a number from 1 on",
+        "lane_memory: '1MB' is not between 8MB and 4GB",
+        "sparc: unknown key; did you mean spark?",
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("offsets", "translated"),
+        ("start", "latest"),
+        ("start", "-7d"),
+        ("start", "2026-01-01"),
+        ("isolation", "read_uncommitted"),
+        ("on_loss", "continue"),
+        ("oversize", "skip"),
+        ("timestamps", "clamp"),
+        ("forward", "local"),
+        ("groups", "[a]"),
+        ("topics", "[{match: a}]"),
+    ],
+)
+def test_what_is_not_built_is_refused_and_says_so(key: str, value: str) -> None:
+    topics = "" if key == "topics" else "topics: a, "
+    (problem,) = problems_of(
+        CLUSTERS + f"\nlinks: {{l: {{source: sf, target: nyc, {topics}{key}: {value}}}}}"
+    )
+    assert problem.startswith(f"links.l.{key}: ")
+    assert "not built yet" in problem
+
+
+def test_values_that_are_in_force_anyway_are_accepted() -> None:
+    in_force = "offsets: identical, start: earliest, isolation: read_committed, on_loss: stop, oversize: stop"
+    rest = "timestamps: stop, forward: auto, groups: []"
+    load(CLUSTERS + f"\nlinks: {{l: {{source: sf, target: nyc, topics: a, {in_force}, {rest}}}}}")
+
+
+@pytest.mark.parametrize("key", ["discovery_interval", "listen"])
+def test_a_reserved_key_is_not_built_yet(key: str) -> None:
+    assert problems_of(CLUSTERS + LINK + f"{key}: 5s") == [f"{key}: not built yet"]
+
+
+def test_topics_may_be_one_string_with_commas() -> None:
+    settings = load(CLUSTERS + '\nlinks: {l: {source: sf, target: nyc, topics: "a, b{1,2}"}}')
+    assert settings.links[0].topics == ("a", "b{1,2}")
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ("topics: []", "topics: must not be empty"),
+        ("exclude: []", "topics: required"),
+        ("topics: a, naming: pre", "naming: 'pre' is neither"),
+        ("topics: a, separator: _", "separator: has no effect"),
+        ("topics: a, isolation: dirty", "isolation: 'dirty' is not one of"),
+        ("topics: a, consumer: [x]", "consumer: expected a mapping, not a list"),
+        ("topics: a, consumer: {group.id: g}", "consumer.group.id: not honoured"),
+        ("topics: a, consumer: {max.request.size: 9}", "consumer.max.request.size: has no effect here"),
+        ("topics: a, producer: {fetch.min.bytes: 9}", "producer.fetch.min.bytes: has no effect here"),
+        (
+            "topics: a, producer: {bootstrap.servers: 'a:1'}",
+            "producer.bootstrap.servers: belongs to the cluster",
+        ),
+        ("topics: a, consumer: {request.timeout.ms: 9}", "consumer.fetch.max.wait.ms: 500 is above"),
+    ],
+)
+def test_a_bad_link_has_exactly_its_problem(keys: str, problem: str) -> None:
+    (found,) = problems_of(CLUSTERS + f"\nlinks: {{l: {{source: sf, target: nyc, {keys}}}}}")
+    assert found.startswith(f"links.l.{problem}")
+
+
+def test_a_link_joins_two_clusters() -> None:
+    (found,) = problems_of(CLUSTERS + "\nlinks: {l: {source: sf, target: sf, topics: a}}")
+    assert found == "links.l.target: 'sf' is the source too; a link joins two clusters"
+
+
+def test_names_that_yaml_takes_for_booleans_are_names() -> None:
+    settings = load(
+        "clusters: {no: {bootstrap.servers: 'a:1'}, on: {bootstrap.servers: 'b:1', client.id: yes}}\n"
+        "links: {l: {source: no, target: on, topics: 1}}"
+    )
+    assert (settings.links[0].source, settings.links[0].topics) == ("no", ("1",))
+    assert settings.clusters["on"]["client.id"] == "yes"
+
+
+def test_references_are_replaced(tmp_path: Path) -> None:
+    secrets = tmp_path / "sf.properties"
+    secrets.write_text("# a comment\nservers = a:1,\\\n   b:2\n")
+    text = (
+        f"clusters: {{sf: {{bootstrap.servers: '${{file:{secrets}:servers}}', client.id: '${{WHO}}-$${{x}}'}}"
+    )
+    settings = load(text + ", nyc: {bootstrap.servers: 'c:${PORT}'}}" + LINK, WHO="me", PORT="3")
+    assert settings.clusters["sf"] == {"bootstrap.servers": "a:1,b:2", "client.id": "me-${x}"}
+    assert settings.clusters["nyc"] == {"bootstrap.servers": "c:3"}
+
+
+def test_a_reference_that_leads_nowhere_is_one_problem(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    clusters = f"""
+clusters:
+  sf:  {{bootstrap.servers: "${{MISSING}}"}}
+  nyc: {{bootstrap.servers: "${{file:{tmp_path}/empty:key}}"}}
+  ldn: {{bootstrap.servers: "${{file:{tmp_path}/none:key}}"}}
+  par: {{bootstrap.servers: "${{file:key}}"}}
+"""
+    assert problems_of(clusters + LINK) == [
+        "clusters.sf.bootstrap.servers: environment variable 'MISSING' is not set",
+        f"clusters.nyc.bootstrap.servers: {tmp_path}/empty has no key 'key'",
+        f"clusters.ldn.bootstrap.servers: cannot read {tmp_path}/none: No such file or directory",
+        "clusters.par.bootstrap.servers: ${file:key} is not of the form ${file:/path:key}",
+    ]
+
+
+def test_a_secret_is_never_shown() -> None:
+    text = CLUSTERS + LINK + "spark: {conf: {spark.ssl.keyPassword: [hunter2], spark.x: [seen]}}"
+    problems = problems_of(text)
+    assert "hunter2" not in "\n".join(problems)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "hint"),
+    [
+        ("clusters:\n\tsf: {}", "heliograph.yaml:2:1", "spaces, not tabs"),
+        ("a: b: c", "heliograph.yaml:1:5", "indentation"),
+        ("clusters: {}\nclusters: {}", "heliograph.yaml:2:1: key 'clusters' is there twice", "keep one"),
+        ("naming: {source}.{topic}", "heliograph.yaml:1:17", "quote"),
+    ],
+)
+def test_broken_yaml_is_told_by_line_and_column_with_a_hint(text: str, place: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(text)
+    assert caught.value.problems[0].startswith(place)
+    assert hint in caught.value.hint
+
+
+KEYS = [
+    "clusters",
+    "links",
+    "sf",
+    "source",
+    "target",
+    "topics",
+    "naming",
+    "consumer",
+    "spark",
+    "conf",
+    "lanes",
+    "x",
+]
+TREES = st.recursive(
+    st.sampled_from(["", "sf", "[", "1", "${X}", "auto", "{topic}", "-1"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), TREES))
+def test_no_file_ends_in_anything_but_settings_or_problems(tree: dict[str, Any]) -> None:
+    with suppress(ConfigError):
+        load(yaml.safe_dump(tree))
+
+
+@pytest.mark.parametrize("text", ["a: &a [*a]", "a: 1\n---\nb: 2", "? [a]\n: b", "a: *b", "a: \x07"])
+def test_yaml_that_means_nothing_is_a_problem_not_a_crash(text: str) -> None:
+    assert problems_of(text)
+
+
+@pytest.mark.parametrize("text", ["", "text", "[a]"])
+def test_a_file_that_is_no_mapping_is_told(text: str) -> None:
+    assert "expected a mapping" in problems_of(text)[0]
+
+
+def test_a_file_that_is_not_text_is_a_usage_error(tmp_path: Path) -> None:
+    path = tmp_path / "heliograph.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        read_settings(path)
+
+
+def test_the_config_is_looked_for_in_the_promised_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("named.yaml", "variable.yaml", "heliograph.yaml"):
+        (tmp_path / name).touch()
+    variable = {"HELIOGRAPH_CONFIG": "variable.yaml"}
+    assert find_config(Path("named.yaml"), environment=variable) == Path("named.yaml")
+    assert find_config(None, Path("named.yaml"), environment=variable) == Path("named.yaml")
+    assert find_config(environment=variable) == Path("variable.yaml")
+    assert find_config(environment={}) == Path("heliograph.yaml")
+    with pytest.raises(UsageError, match="two config files"):
+        find_config(Path("named.yaml"), Path("variable.yaml"))
+
+
+def test_a_missing_config_names_the_places_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        find_config(environment={})
+    assert "$HELIOGRAPH_CONFIG is not set" in caught.value.message
+    assert str(tmp_path / "heliograph.yaml") in caught.value.message
+
+
+def test_a_properties_file_is_read_as_java_reads_it() -> None:
+    text = "! note\n\na=1\nb : 2\nc 3\n  d\\:e = \\u0041\\tx\nf=\\\\\ng=a=b\nh\n"
+    assert parse_properties_text(text) == {
+        "a": "1", "b": "2", "c": "3", "d:e": "A\tx", "f": "\\", "g": "a=b", "h": "",
+    }  # fmt: skip
