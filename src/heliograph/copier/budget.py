@@ -2,12 +2,16 @@
 
 A fetch reserves what it may bring before it is sent. Its answer becomes a *parcel*: the bytes stay counted until
 the last batch that lives in it is settled, because each batch is a view into the one buffer.
+
+Batches for one target broker hold their parcels through that broker's *share*. A broker that hangs can pin its share
+of the budget and no more, so that who writes to another one still gets memory to fetch with (P7).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 
 class ByteBudget:
@@ -28,6 +32,8 @@ class ByteBudget:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self.release(size_bytes)
+            else:
+                self._admit()  # whoever waits behind us
             raise
 
     def adjust(self, reserved_bytes: int, actual_bytes: int) -> None:
@@ -56,21 +62,71 @@ class ByteBudget:
                 return
 
 
+class Share:
+    """What one target broker's batches may pin: an even part of the budget, and never more than half of it."""
+
+    def __init__(self, shares: Shares) -> None:
+        self._shares = shares
+        self.pinned_bytes = 0
+
+    @property
+    def full(self) -> bool:
+        return self.pinned_bytes >= self._shares.limit_bytes
+
+    def pin(self, size_bytes: int) -> None:
+        self.pinned_bytes += size_bytes
+
+    def unpin(self, size_bytes: int) -> None:
+        was_full = self.full
+        self.pinned_bytes -= size_bytes
+        assert self.pinned_bytes >= 0
+        if was_full and not self.full:
+            self._shares.on_free()
+
+
+class Shares:
+    """All shares of a budget; `on_free` is called when a share that was full is not any more."""
+
+    def __init__(self, budget: ByteBudget, on_free: Callable[[], None]) -> None:
+        self._budget = budget
+        self._shares: dict[object, Share] = {}
+        self.on_free = on_free
+
+    @property
+    def limit_bytes(self) -> int:
+        return self._budget.limit_bytes // max(len(self._shares), 2)
+
+    def of(self, broker: object) -> Share:
+        if broker not in self._shares:
+            self._shares[broker] = Share(self)
+        return self._shares[broker]
+
+
 class Parcel:
     """The bytes of one fetch answer, shared by the batches in it. Born held once, by the fetcher."""
 
-    __slots__ = ("_budget", "_holders", "_size_bytes")
+    __slots__ = ("_budget", "_by_share", "_holders", "_size_bytes")
 
     def __init__(self, budget: ByteBudget, size_bytes: int) -> None:
         self._budget = budget
         self._size_bytes = size_bytes
         self._holders = 1
+        self._by_share: dict[Share, int] = {}
 
-    def hold(self) -> None:
+    def hold(self, share: Share | None = None) -> None:
         self._holders += 1
+        if share is not None:
+            count = self._by_share.get(share, 0)
+            self._by_share[share] = count + 1
+            if count == 0:
+                share.pin(self._size_bytes)
 
-    def release(self) -> None:
+    def release(self, share: Share | None = None) -> None:
         self._holders -= 1
         assert self._holders >= 0
+        if share is not None:
+            self._by_share[share] -= 1
+            if self._by_share[share] == 0:
+                share.unpin(self._size_bytes)
         if self._holders == 0:
             self._budget.release(self._size_bytes)

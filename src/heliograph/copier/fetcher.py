@@ -12,9 +12,10 @@ from collections.abc import Callable
 from heliograph.copier.budget import ByteBudget, Parcel
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import SourcePort
+from heliograph.copier.recovery import stop_for_read
 from heliograph.model.errors import BrokerRefused, HeliographError, ProtocolError, RequestFailed
 from heliograph.wire.error_codes import ErrorCode
-from heliograph.wire.fetch import FetchReply, FetchWant
+from heliograph.wire.fetch import FetchedPartition, FetchReply, FetchWant
 
 SHORT_WAIT_MS = 10  # while partitions of this broker are held back: they must not wait out a long poll
 FAILED_WAIT_S = 0.1
@@ -22,7 +23,7 @@ LEAST_FETCH_BYTES = 1 << 16
 
 
 class FetchLimits:
-    """How much one fetch may bring. `fetchers` share half of the budget; the rest is what is on its way."""
+    """How much one fetch may bring. `fetchers` share a quarter of the budget; the rest is what is on its way."""
 
     def __init__(self, budget: ByteBudget, fetch_bytes: int, partition_bytes: int, wait_ms: int) -> None:
         self.budget = budget
@@ -33,7 +34,7 @@ class FetchLimits:
 
     @property
     def fetch_bytes(self) -> int:
-        share = self.budget.limit_bytes // (2 * max(self.fetchers, 1))
+        share = self.budget.limit_bytes // (4 * max(self.fetchers, 1))
         return min(self._fetch_bytes, max(share, LEAST_FETCH_BYTES))
 
 
@@ -116,13 +117,20 @@ class Fetcher:
             for copy in self._copies.get((fetched.topic, fetched.partition), ()):
                 if copy not in asked:
                     continue
-                if fetched.error:
-                    name = ErrorCode.name_of(fetched.error)
-                    copy.interrupted(HeliographError(f"fetch at {asked[copy]}: {name}"))
-                else:
-                    copy.fetched(fetched, asked[copy], parcel)
+                self._give(copy, fetched, asked[copy], parcel)
                 self._on_batches(copy)
         parcel.release()
+
+    def _give(self, copy: PartitionCopy, fetched: FetchedPartition, offset: int, parcel: Parcel) -> None:
+        if not fetched.error:
+            copy.fetched(fetched, offset, parcel)
+            return
+        problem = BrokerRefused(f"fetch at {offset}: {ErrorCode.name_of(fetched.error)}", code=fetched.error)
+        stop = stop_for_read(problem)
+        if stop is not None:
+            copy.stop(stop)
+        else:
+            copy.interrupted(problem)
 
     async def _failed(self, asked: list[tuple[PartitionCopy, int]], problem: HeliographError) -> None:
         for copy, _ in asked:

@@ -21,19 +21,29 @@ from typing import Any
 from heliograph.cluster.metadata import Leader
 from heliograph.cluster.properties import ClientProperties
 from heliograph.copier import resync
-from heliograph.copier.budget import ByteBudget
+from heliograph.copier.budget import ByteBudget, Shares
 from heliograph.copier.fetcher import Fetcher, FetchLimits
 from heliograph.copier.partition_copy import PartitionCopy, Phase
 from heliograph.copier.passage import corrupt
 from heliograph.copier.ports import SourcePort, TargetPort
+from heliograph.copier.recovery import stop_for_read
 from heliograph.copier.sender import Sender
 from heliograph.copier.spec import CopySpec
-from heliograph.model.errors import CorruptBatch, HeliographError, PartitionStop, ProtocolError, RequestFailed
+from heliograph.model.errors import (
+    BrokerRefused,
+    CorruptBatch,
+    HeliographError,
+    PartitionStop,
+    ProtocolError,
+    RequestFailed,
+)
 from heliograph.model.partition import MirrorPartition
 
-RESYNCS_AT_ONCE = 32
+RESYNCS_AT_ONCE = 32  # questions under way
 UNSETTLED_WAIT_S = 0.05
+RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 5.0
+RETRY_FORGOTTEN_S = 30.0
 ROUTE_INTERVAL_S = 0.5
 
 
@@ -47,6 +57,9 @@ class _Route:
     source_leader: Leader | None = None
     target_leader: Leader | None = None
     resync: asyncio.Task[None] | None = None
+    resynced_offset: int = -1  # where the copy was at the last resynchronisation,
+    resynced_at: float = float("-inf")  # and when that was
+    fruitless: int = 0  # how many followed each other with nothing copied in between
 
 
 @dataclass(slots=True)
@@ -71,6 +84,7 @@ class Lane:
 
     def __init__(self, memory_bytes: int, failed: Callable[[BaseException], None]) -> None:
         self._budget = ByteBudget(memory_bytes)
+        self._shares = Shares(self._budget, on_free=self._wake_fetchers)
         self._failed = failed
         self._ends: dict[str, Ends] = {}
         self._routes: dict[MirrorPartition, _Route] = {}
@@ -123,6 +137,8 @@ class Lane:
     def _retire(self, route: _Route) -> None:
         for fetcher in self._workers.fetchers.values():
             fetcher.discard(route.copy)
+        for sender in self._workers.senders.values():
+            sender.discard(route.copy)
         if route.resync is not None:
             route.resync.cancel()
         route.copy.retire()
@@ -149,11 +165,7 @@ class Lane:
         if source_leader != route.source_leader:
             self._move_fetches(route, source_leader)
         if target_leader != route.target_leader:
-            moved = route.target_leader is not None
-            route.target_leader = target_leader
-            if moved:
-                copy.interrupted(HeliographError("the target partition has a new leader"))
-                self._attend(copy)
+            self._move_appends(route, target_leader)
 
     def _move_fetches(self, route: _Route, leader: Leader | None) -> None:
         if route.source_leader is not None:
@@ -163,6 +175,19 @@ class Lane:
         if leader is not None:
             self._fetcher(route, leader.node).add(route.copy)
         self._attend(route.copy)
+
+    def _move_appends(self, route: _Route, leader: Leader | None) -> None:
+        if route.target_leader is not None:
+            self._sender(route, route.target_leader.node).discard(route.copy)
+            route.copy.interrupted(HeliographError("the target partition has a new leader"))
+        route.target_leader = leader
+        if leader is not None:
+            route.copy.share = self._shares.of((id(route.target), leader.node))
+        self._attend(route.copy)
+
+    def _wake_fetchers(self) -> None:
+        for fetcher in self._workers.fetchers.values():
+            fetcher.wake()
 
     def _fetcher(self, route: _Route, node: int) -> Fetcher:
         key = (id(route.source), node)
@@ -229,23 +254,44 @@ class Lane:
             self._fetcher(route, route.source_leader.node).wake()
 
     async def _resynchronise(self, route: _Route) -> None:
-        copy, retry_s = route.copy, 0.1
+        copy = route.copy
         while copy.wants_resync:
+            await asyncio.sleep(self._pause_s(route))
+            interruptions = copy.interruptions
             try:
-                async with self._resyncs:
-                    copy.synced(await self._ask(route))
+                next_offset = await self._ask(route)
             except PartitionStop as stop:
                 copy.stop(stop)
             except CorruptBatch as problem:
                 copy.stop(corrupt(problem))
             except (RequestFailed, ProtocolError) as problem:
-                copy.trouble = problem
-                await asyncio.sleep(retry_s * random.uniform(0.8, 1.2))
-                retry_s = min(retry_s * 2, RETRY_MAX_S)
-                await asyncio.gather(_quietly(route.source.refresh()), _quietly(route.target.refresh()))
-                self._route(route)
+                await self._failed_to_ask(route, problem)
+            else:
+                if copy.interruptions == interruptions:  # else the answers are out of date
+                    copy.synced(next_offset)
         if route.source_leader is not None:
             self._fetcher(route, route.source_leader.node).wake()
+
+    def _pause_s(self, route: _Route) -> float:
+        """Nothing at first; then longer and longer, if they follow each other and nothing is copied in between."""
+        now = asyncio.get_running_loop().time()
+        advanced = (route.copy.next_offset or 0) > route.resynced_offset
+        forgotten = now - route.resynced_at > RETRY_FORGOTTEN_S
+        route.fruitless = 0 if advanced or forgotten else route.fruitless + 1
+        route.resynced_offset, route.resynced_at = route.copy.next_offset or 0, now
+        if route.fruitless <= 1:
+            return 0.0
+        pause_s = min(RETRY_FIRST_S * (1 << min(route.fruitless - 2, 10)), RETRY_MAX_S)
+        return pause_s * random.uniform(0.8, 1.2)
+
+    async def _failed_to_ask(self, route: _Route, problem: RequestFailed | ProtocolError) -> None:
+        stop = stop_for_read(problem) if isinstance(problem, BrokerRefused) else None
+        if stop is not None:
+            route.copy.stop(stop)
+            return
+        route.copy.trouble = problem
+        await asyncio.gather(_quietly(route.source.refresh()), _quietly(route.target.refresh()))
+        self._route(route)
 
     async def _ask(self, route: _Route) -> int:
         questions = resync.resynchronise(route.copy.spec)
@@ -255,7 +301,12 @@ class Lane:
                 question = questions.send(answer)
             except StopIteration as done:
                 return int(done.value)
-            answer = await self._perform(route, question)
+            if isinstance(question, resync.Unsettled):
+                await asyncio.sleep(UNSETTLED_WAIT_S)  # without a slot: others ask meanwhile
+                answer = None
+            else:
+                async with self._resyncs:
+                    answer = await self._perform(route, question)
 
     async def _perform(self, route: _Route, question: resync.Question) -> resync.Answer:
         spec, source, target = route.copy.spec, route.source, route.target
@@ -271,7 +322,6 @@ class Lane:
             case resync.ReadSourceBatch(offset):
                 return await source.batch_at(spec.partition.source, offset)
             case resync.Unsettled():
-                await asyncio.sleep(UNSETTLED_WAIT_S)
                 return None
 
     # -- tasks

@@ -22,7 +22,7 @@ from collections import deque
 from enum import Enum, auto
 from typing import NamedTuple
 
-from heliograph.copier.budget import Parcel
+from heliograph.copier.budget import Parcel, Share
 from heliograph.copier.passage import corrupt, prepare
 from heliograph.copier.recovery import stop_for
 from heliograph.copier.spec import CopySpec
@@ -50,6 +50,11 @@ class Outgoing(NamedTuple):
     records: int
     batch: memoryview
     parcel: Parcel
+    share: Share | None
+
+    def let_go(self) -> None:
+        """Its bytes are needed no more."""
+        self.parcel.release(self.share)
 
 
 class PartitionCopy:
@@ -62,10 +67,13 @@ class PartitionCopy:
         self.trouble: HeliographError | None = None  # why the last resynchronisation was needed or failed
         self.next_offset: int | None = None  # durable on the target; None until the first resynchronisation
         self.source_end = 0
+        self.share: Share | None = None  # of the target broker that leads the partition
+        self.interruptions = 0  # how often what was known of the target went out of date
         self.records = 0
         self.size_bytes = 0
         self._held_limit_bytes = held_limit_bytes
         self._fetch_offset = 0
+        self._heard = False  # the source has answered a fetch since the last resynchronisation
         self._queue: deque[Outgoing] = deque()
         self._in_flight: deque[Outgoing] = deque()
         self._held_bytes = 0
@@ -86,7 +94,8 @@ class PartitionCopy:
         """The offset to fetch from, None while nothing may be fetched."""
         if self.phase not in (Phase.PROBE, Phase.STREAM) or self._obstacle is not None:
             return None
-        return self._fetch_offset if self._held_bytes < self._held_limit_bytes else None
+        held_back = self._held_bytes >= self._held_limit_bytes or (self.share is not None and self.share.full)
+        return None if held_back else self._fetch_offset
 
     def peek(self) -> Outgoing | None:
         """The batch that may be sent now."""
@@ -110,13 +119,18 @@ class PartitionCopy:
         assert not self._queue
         assert not self._in_flight
         self.next_offset = self._fetch_offset = next_offset
-        self.trouble = self._obstacle = None
+        self._obstacle = None
+        self._heard = False
         self.phase = Phase.PROBE
 
     def fetched(self, reply: FetchedPartition, asked_offset: int, parcel: Parcel) -> None:
         """Batches from the source; ignored if they are not what is wanted any more."""
-        if asked_offset != self.fetch_offset():
+        wanted = self.phase in (Phase.PROBE, Phase.STREAM) and self._obstacle is None
+        if not wanted or asked_offset != self._fetch_offset:
             return
+        self._heard = True
+        if not reply.records:
+            self.trouble = None  # caught up: nothing is left that could be in trouble
         self.source_end = reply.last_stable_offset if reply.last_stable_offset >= 0 else reply.high_watermark
         try:
             self._enqueue(reply.records, parcel)
@@ -131,9 +145,11 @@ class PartitionCopy:
             if header.next_offset <= self._fetch_offset:
                 continue  # before what was asked for
             prepare(header, batch, self._fetch_offset, self.spec)
-            parcel.hold()
+            parcel.hold(self.share)
             self._queue.append(
-                Outgoing(header.base_offset, header.next_offset, header.records_count, batch, parcel)
+                Outgoing(
+                    header.base_offset, header.next_offset, header.records_count, batch, parcel, self.share
+                )
             )
             self._held_bytes += len(batch)
             self._fetch_offset = header.next_offset
@@ -179,11 +195,13 @@ class PartitionCopy:
 
     def stop(self, stop: PartitionStop) -> None:
         self.stopped = self.stopped or stop
+        self.interruptions += 1
         self.phase = Phase.STOPPED
         self._drop_queue()
 
     def retire(self) -> None:
         """Send and fetch no more."""
+        self.interruptions += 1
         if self.phase is not Phase.STOPPED:
             self.phase = Phase.RETIRED
         self._drop_queue()
@@ -191,6 +209,7 @@ class PartitionCopy:
     # -- inside
 
     def _advance(self, outgoing: Outgoing) -> None:
+        self.trouble = None
         self.next_offset = outgoing.next_offset
         self.records += outgoing.records
         self.size_bytes += len(outgoing.batch)
@@ -204,6 +223,7 @@ class PartitionCopy:
     def _resync_later(self, problem: HeliographError) -> None:
         if self.phase in (Phase.STOPPED, Phase.RETIRED):
             return
+        self.interruptions += 1
         self.trouble = problem
         self._drop_queue()
         self.phase = Phase.DRAIN
@@ -216,14 +236,14 @@ class PartitionCopy:
     def _settle(self) -> Outgoing:
         outgoing = self._in_flight.popleft()
         self._held_bytes -= len(outgoing.batch)
-        outgoing.parcel.release()
+        outgoing.let_go()
         return outgoing
 
     def _drop_queue(self) -> None:
         while self._queue:
             outgoing = self._queue.popleft()
             self._held_bytes -= len(outgoing.batch)
-            outgoing.parcel.release()
+            outgoing.let_go()
 
     # -- for reports
 
@@ -233,7 +253,8 @@ class PartitionCopy:
             return PartitionState.STOPPED
         if self.phase is Phase.RESYNC or self.next_offset is None:
             return PartitionState.ALIGNING
-        return PartitionState.CAUGHT_UP if self.next_offset >= self.source_end else PartitionState.COPYING
+        caught_up = self._heard and self.next_offset >= self.source_end
+        return PartitionState.CAUGHT_UP if caught_up else PartitionState.COPYING
 
 
 def _wrong_place(expected: int, actual: int) -> PartitionStop:

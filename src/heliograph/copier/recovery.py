@@ -7,7 +7,7 @@ A code that is not in the table is an unknown outcome. Nothing is ever sent agai
 
 from __future__ import annotations
 
-from heliograph.model.errors import PartitionStop
+from heliograph.model.errors import BrokerRefused, PartitionStop
 from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 
@@ -48,3 +48,17 @@ def stop_for(code: int, message: str, offset: int) -> PartitionStop | None:
         f"the target refused the batch at offset {offset}: {ErrorCode.name_of(code)}{words}",
         hint=hint,
     )
+
+
+NEVER_READ: dict[int, str] = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "give the principal READ and DESCRIBE on the topic, then start again",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "give the principal DESCRIBE on the cluster, then start again",
+    ErrorCode.UNSUPPORTED_VERSION: "sources from Kafka 0.11 and targets from Kafka 2.8 are supported",
+}
+
+
+def stop_for_read(refused: BrokerRefused) -> PartitionStop | None:
+    """The stop that a refused question or fetch demands; None: it may pass later."""
+    if refused.code not in NEVER_READ:
+        return None
+    return PartitionStop(StopReason.REFUSED, refused.message, hint=refused.hint or NEVER_READ[refused.code])

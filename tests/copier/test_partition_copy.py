@@ -1,0 +1,335 @@
+"""The state machine of one partition's copy: the phases by example, its promises over any order of replies."""
+
+from __future__ import annotations
+
+import pytest
+
+from heliograph.copier.budget import ByteBudget, Parcel
+from heliograph.copier.partition_copy import PartitionCopy, Phase
+from heliograph.model.errors import Disconnected, PartitionStop
+from heliograph.model.states import PartitionState, StopReason
+from heliograph.wire.batch import read_header, verify_crc
+from heliograph.wire.error_codes import ErrorCode
+
+from .source_batches import CONTROL, OURS, batch, fetched, spec_of
+
+HELD_LIMIT_BYTES = 1 << 20
+BROKEN = Disconnected("broker-1:9092 closed the connection")
+
+
+def give(copy: PartitionCopy, *batches: bytes | bytearray, end: int = 1000) -> ByteBudget:
+    """Deliver these batches as the answer to what the copy asks for now, as the fetcher does."""
+    asked = copy.fetch_offset()
+    assert asked is not None
+    reply = fetched(*batches, end=end)
+    budget = ByteBudget(1 << 30)
+    budget.adjust(0, len(reply.records))
+    parcel = Parcel(budget, len(reply.records))
+    copy.fetched(reply, asked, parcel)
+    parcel.release()
+    return budget
+
+
+@pytest.fixture
+def copy() -> PartitionCopy:
+    """A copy that stands at offset 0, in PROBE."""
+    copy = PartitionCopy(spec_of(), HELD_LIMIT_BYTES)
+    copy.synced(0)
+    return copy
+
+
+def streaming(copy: PartitionCopy) -> PartitionCopy:
+    """Past its probe: offset 0 is acknowledged, [1, 5) waits in four batches."""
+    give(copy, *(batch(at) for at in range(5)))
+    copy.take()
+    copy.appended(0)
+    assert copy.phase is Phase.STREAM
+    return copy
+
+
+def phase_of(copy: PartitionCopy) -> Phase:
+    """Read anew: a type checker believes that what it saw once stays."""
+    return copy.phase
+
+
+def state_of(copy: PartitionCopy) -> PartitionState:
+    return copy.state
+
+
+def test_nothing_is_fetched_or_sent_before_the_target_was_asked() -> None:
+    copy = PartitionCopy(spec_of(), HELD_LIMIT_BYTES)
+    assert copy.wants_resync
+    assert copy.fetch_offset() is None
+    assert copy.peek() is None
+    assert copy.next_offset is None
+    assert copy.state is PartitionState.ALIGNING
+
+
+def test_the_first_append_after_a_resynchronisation_goes_alone(copy: PartitionCopy) -> None:
+    give(copy, batch(0), batch(1))
+    copy.take()
+    assert phase_of(copy) is Phase.PROBE
+    assert copy.peek() is None
+    copy.appended(0)
+    assert phase_of(copy) is Phase.STREAM
+    assert copy.peek() is not None
+
+
+def test_appends_are_pipelined_after_the_probe(copy: PartitionCopy) -> None:
+    streaming(copy)
+    assert [copy.take().base_offset for _ in range(4)] == [1, 2, 3, 4]
+
+
+def test_a_batch_goes_out_with_its_offset_as_sequence_and_a_valid_checksum(copy: PartitionCopy) -> None:
+    copy.interrupted(BROKEN)
+    copy.synced((1 << 31) + 7)
+    give(copy, batch((1 << 31) + 7, 3))
+    outgoing = copy.take()
+    header = read_header(outgoing.batch)
+    verify_crc(header, outgoing.batch)
+    assert (header.base_offset, header.producer_id, header.producer_epoch) == (0, OURS, 0)
+    assert header.base_sequence == 7
+    assert outgoing.records == 3
+
+
+def test_an_acknowledgement_where_expected_moves_the_position(copy: PartitionCopy) -> None:
+    give(copy, batch(0, 3), end=10)
+    size_bytes = len(copy.take().batch)
+    assert copy.next_offset == 0
+    copy.appended(0)
+    assert copy.next_offset == 3
+    assert (copy.records, copy.size_bytes) == (3, size_bytes)
+
+
+def test_an_acknowledgement_below_is_a_duplicate_and_resynchronises(copy: PartitionCopy) -> None:
+    streaming(copy)
+    copy.take()
+    copy.appended(0)
+    assert copy.wants_resync
+    assert copy.next_offset == 1
+
+
+def test_an_acknowledgement_above_stops_loudly(copy: PartitionCopy) -> None:
+    streaming(copy)
+    copy.take()
+    copy.appended(2)
+    assert copy.phase is Phase.STOPPED
+    assert copy.stopped is not None
+    assert copy.stopped.reason == StopReason.WRONG_PLACE
+    assert copy.next_offset == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        9999,
+    ],
+)
+def test_an_unknown_outcome_resynchronises_and_sends_nothing_again(copy: PartitionCopy, code: int) -> None:
+    streaming(copy)
+    copy.take()
+    copy.refused(code, "")
+    assert copy.wants_resync
+    assert copy.peek() is None
+    assert copy.trouble is not None
+
+
+def test_a_batch_that_will_never_pass_stops_the_partition_with_its_offset(copy: PartitionCopy) -> None:
+    streaming(copy)
+    copy.take()
+    copy.refused(ErrorCode.MESSAGE_TOO_LARGE, "too much")
+    assert copy.stopped is not None
+    assert copy.stopped.reason == StopReason.TOO_LARGE
+    assert "offset 1" in copy.stopped.message
+    assert "too much" in copy.stopped.message
+    assert copy.stopped.hint
+
+
+def test_every_answer_that_is_due_is_awaited_before_the_target_is_asked(copy: PartitionCopy) -> None:
+    streaming(copy)
+    for _ in range(3):
+        copy.take()
+    copy.lost(BROKEN)
+    assert copy.phase is Phase.DRAIN
+    copy.refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "")
+    assert copy.phase is Phase.DRAIN
+    assert copy.fetch_offset() is None
+    copy.appended(3)
+    assert copy.wants_resync
+    assert copy.next_offset == 1
+
+
+def test_an_interruption_waits_for_what_is_in_flight(copy: PartitionCopy) -> None:
+    streaming(copy)
+    copy.take()
+    copy.interrupted(BROKEN)
+    assert copy.phase is Phase.DRAIN
+    assert copy.trouble is BROKEN
+    copy.appended(1)
+    assert copy.wants_resync
+
+
+def test_trouble_is_over_when_a_record_is_copied_again_and_the_probe_goes_alone(
+    copy: PartitionCopy,
+) -> None:
+    streaming(copy)
+    copy.interrupted(BROKEN)
+    copy.synced(3)
+    assert copy.trouble is BROKEN
+    assert copy.fetch_offset() == 3
+    give(copy, batch(3), batch(4))
+    assert copy.take().base_offset == 3
+    assert copy.peek() is None
+    copy.appended(3)
+    assert copy.trouble is None
+
+
+def test_records_that_are_not_wanted_any_more_are_ignored(copy: PartitionCopy) -> None:
+    budget = ByteBudget(1 << 20)
+    reply = fetched(batch(7))
+    budget.adjust(0, len(reply.records))
+    parcel = Parcel(budget, len(reply.records))
+    copy.fetched(reply, 7, parcel)
+    parcel.release()
+    assert copy.peek() is None
+    assert budget.used_bytes == 0
+
+
+def test_a_batch_before_the_position_is_left_out(copy: PartitionCopy) -> None:
+    copy.interrupted(BROKEN)
+    copy.synced(3)
+    give(copy, batch(0, 3), batch(3, 2))
+    assert copy.take().base_offset == 3
+
+
+def test_a_cut_last_batch_is_fetched_again(copy: PartitionCopy) -> None:
+    give(copy, batch(0), batch(1)[:-1])
+    assert copy.fetch_offset() == 1
+
+
+def test_no_more_is_fetched_while_enough_is_held() -> None:
+    copy = PartitionCopy(spec_of(), held_limit_bytes=len(batch(0)) + 1)
+    copy.synced(0)
+    give(copy, batch(0))
+    assert copy.fetch_offset() == 1
+    give(copy, batch(1))
+    assert copy.fetch_offset() is None
+    copy.take()
+    assert copy.fetch_offset() is None
+    copy.appended(0)
+    assert copy.fetch_offset() == 2
+
+
+def test_what_comes_before_an_obstacle_is_copied_and_only_then_the_partition_stops(
+    copy: PartitionCopy,
+) -> None:
+    give(copy, batch(0), batch(1), batch(2, attributes=CONTROL), batch(3))
+    assert copy.fetch_offset() is None
+    copy.take()
+    copy.appended(0)
+    assert copy.stopped is None
+    copy.take()
+    assert copy.stopped is None
+    copy.appended(1)
+    assert copy.stopped is not None
+    assert copy.stopped.reason == StopReason.CONTROL_BATCH
+    assert "offset 2" in copy.stopped.message
+    assert copy.next_offset == 2
+
+
+def test_an_obstacle_that_comes_first_stops_at_once(copy: PartitionCopy) -> None:
+    budget = give(copy, batch(0, attributes=CONTROL))
+    assert copy.phase is Phase.STOPPED
+    assert budget.used_bytes == 0
+
+
+def test_a_corrupt_batch_stops_the_partition_after_what_precedes_it(copy: PartitionCopy) -> None:
+    damaged = batch(1)
+    damaged[-1] ^= 1
+    give(copy, batch(0), damaged)
+    copy.take()
+    copy.appended(0)
+    assert copy.stopped is not None
+    assert copy.stopped.reason == StopReason.CORRUPT
+
+
+def test_an_unreadable_header_is_an_obstacle_too(copy: PartitionCopy) -> None:
+    unreadable = batch(1)
+    unreadable[16] = 9  # a magic that no format has
+    give(copy, batch(0), unreadable)
+    copy.take()
+    copy.appended(0)
+    assert copy.stopped is not None
+    assert copy.stopped.reason == StopReason.CORRUPT
+
+
+def test_an_obstacle_is_forgotten_by_a_resynchronisation_and_met_again(copy: PartitionCopy) -> None:
+    give(copy, batch(0), batch(1, attributes=CONTROL))
+    copy.take()
+    copy.lost(BROKEN)
+    copy.synced(0)
+    assert copy.stopped is None
+    give(copy, batch(0), batch(1, attributes=CONTROL))
+    copy.take()
+    copy.appended(0)
+    assert copy.stopped is not None
+
+
+def test_a_stopped_partition_keeps_its_first_reason_and_does_nothing_more(copy: PartitionCopy) -> None:
+    first = PartitionStop(StopReason.ANCHOR, "first", hint="look")
+    budget = give(copy, batch(0), batch(1))
+    copy.take()
+    copy.stop(first)
+    copy.stop(PartitionStop(StopReason.LOST, "second", hint="look"))
+    copy.lost(BROKEN)
+    copy.interrupted(BROKEN)
+    copy.retire()
+    assert copy.stopped is first
+    assert copy.state is PartitionState.STOPPED
+    assert copy.fetch_offset() is None
+    assert copy.peek() is None
+    assert copy.settled
+    assert budget.used_bytes == 0
+
+
+def test_a_retired_copy_drops_what_waits_and_takes_the_answers_that_are_due(copy: PartitionCopy) -> None:
+    streaming(copy)
+    copy.take()
+    copy.retire()
+    assert copy.peek() is None
+    assert not copy.settled
+    copy.appended(1)
+    assert copy.settled
+    assert copy.next_offset == 2
+    assert not copy.wants_resync
+
+
+def test_a_retired_copy_is_never_woken_by_trouble(copy: PartitionCopy) -> None:
+    streaming(copy)
+    copy.take()
+    copy.retire()
+    copy.lost(BROKEN)
+    copy.interrupted(BROKEN)
+    assert copy.phase is Phase.RETIRED
+
+
+def test_caught_up_means_all_that_a_committed_reader_sees(copy: PartitionCopy) -> None:
+    give(copy, batch(0), end=2)
+    assert state_of(copy) is PartitionState.COPYING
+    copy.take()
+    copy.appended(0)
+    assert state_of(copy) is PartitionState.COPYING
+    give(copy, batch(1), end=2)
+    copy.take()
+    copy.appended(1)
+    assert state_of(copy) is PartitionState.CAUGHT_UP
+
+
+def test_a_copy_that_has_not_heard_from_the_source_is_not_caught_up(copy: PartitionCopy) -> None:
+    assert state_of(copy) is not PartitionState.CAUGHT_UP
+    give(copy, end=0)
+    assert state_of(copy) is PartitionState.CAUGHT_UP

@@ -1,0 +1,199 @@
+"""PartitionCopy under any order of replies (P1, P2, P3, P6): a machine that plays fetcher, sender and brokers."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from heliograph.copier.budget import ByteBudget, Parcel
+from heliograph.copier.partition_copy import Outgoing, PartitionCopy, Phase
+from heliograph.copier.recovery import NEVER_PASSES
+from heliograph.model.errors import Disconnected, PartitionStop
+from heliograph.model.states import StopReason
+from heliograph.wire.error_codes import ErrorCode
+
+from .source_batches import CONTROL, batch, fetched, spec_of
+
+BROKEN = Disconnected("broker-1:9092 closed the connection")
+OPERATOR = PartitionStop(StopReason.ANCHOR, "told to", hint="none")
+codes = st.sampled_from([*ErrorCode]).filter(lambda code: code is not ErrorCode.NONE) | st.just(4711)
+
+
+class AnyOrderOfReplies(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.copy = PartitionCopy(spec_of(), held_limit_bytes=400)
+        self.budget = ByteBudget(1 << 30)
+        self.in_flight: list[Outgoing] = []
+        self.position: int | None = None  # what the acknowledgements add up to
+        self.take_next = 0  # where the next batch taken must begin
+        self.may_take = False  # False from a failed append or an interruption until synced
+        self.obstacle_at: int | None = None
+
+    @initialize()
+    def begin(self) -> None:
+        assert self.copy.wants_resync
+
+    # -- the source
+
+    @precondition(lambda self: self.copy.fetch_offset() is not None)
+    @rule(sizes=st.lists(st.integers(1, 3), max_size=4), obstacle=st.booleans(), cut=st.booleans())
+    def records_arrive(self, sizes: list[int], obstacle: bool, cut: bool) -> None:
+        asked = self.copy.fetch_offset()
+        assert asked is not None
+        at, batches = asked, []
+        for count in sizes:
+            batches.append(batch(at, count))
+            at += count
+        if obstacle:
+            self.obstacle_at = at
+            batches.append(batch(at, attributes=CONTROL))
+        elif cut:
+            batches.append(batch(at)[:70])
+        self.deliver(batches, asked)
+
+    @rule(asked=st.integers(0, 50))
+    def records_nobody_wants_arrive(self, asked: int) -> None:
+        if asked != self.copy.fetch_offset():
+            before = self.budget.used_bytes
+            self.deliver([batch(asked)], asked)
+            assert self.budget.used_bytes == before
+
+    def deliver(self, batches: list[bytearray], asked: int) -> None:
+        reply = fetched(*batches)
+        self.budget.adjust(0, len(reply.records))
+        parcel = Parcel(self.budget, len(reply.records))
+        self.copy.fetched(reply, asked, parcel)
+        parcel.release()
+
+    # -- the sender
+
+    @precondition(lambda self: self.copy.peek() is not None)
+    @rule()
+    def append_is_sent(self) -> None:
+        assert self.may_take
+        outgoing = self.copy.take()
+        assert outgoing.base_offset == self.take_next
+        self.take_next = outgoing.next_offset
+        self.in_flight.append(outgoing)
+
+    # -- the target
+
+    @precondition(lambda self: self.in_flight)
+    @rule()
+    def appended_where_expected(self) -> None:
+        outgoing = self.in_flight.pop(0)
+        counts = self.copy.phase in (Phase.PROBE, Phase.STREAM, Phase.RETIRED)
+        self.copy.appended(outgoing.base_offset)
+        if counts:
+            self.position = outgoing.next_offset
+
+    @precondition(lambda self: self.in_flight)
+    @rule(distance=st.integers(1, 5))
+    def appended_below(self, distance: int) -> None:
+        outgoing = self.in_flight.pop(0)
+        active = self.copy.phase in (Phase.PROBE, Phase.STREAM)
+        self.copy.appended(outgoing.base_offset - distance)
+        self.may_take = False
+        assert not active or self.copy.phase in (Phase.DRAIN, Phase.RESYNC)
+
+    @precondition(lambda self: self.in_flight)
+    @rule(distance=st.integers(1, 5))
+    def appended_above(self, distance: int) -> None:
+        outgoing = self.in_flight.pop(0)
+        active = self.copy.phase in (Phase.PROBE, Phase.STREAM)
+        self.copy.appended(outgoing.base_offset + distance)
+        self.may_take = False
+        assert not active or self.copy.phase is Phase.STOPPED
+
+    @precondition(lambda self: self.in_flight)
+    @rule(code=codes)
+    def append_refused(self, code: int) -> None:
+        self.in_flight.pop(0)
+        active = self.copy.phase in (Phase.PROBE, Phase.STREAM)
+        self.copy.refused(code, "")
+        self.may_take = False
+        assert not active or (self.copy.phase is Phase.STOPPED) == (code in NEVER_PASSES)
+
+    @precondition(lambda self: self.in_flight)
+    @rule()
+    def append_lost(self) -> None:
+        self.in_flight.pop(0)
+        self.copy.lost(BROKEN)
+        self.may_take = False
+
+    # -- the lane
+
+    @rule()
+    def broker_is_gone(self) -> None:
+        self.copy.interrupted(BROKEN)
+        self.may_take = False
+
+    @precondition(lambda self: self.copy.wants_resync)
+    @rule(next_offset=st.integers(0, 40))
+    def target_was_asked(self, next_offset: int) -> None:
+        self.copy.synced(next_offset)
+        self.position = self.take_next = next_offset
+        self.may_take = True
+        self.obstacle_at = None
+
+    @precondition(lambda self: self.position is not None and self.position > 20)
+    @rule(retire=st.booleans())
+    def it_ends(self, retire: bool) -> None:
+        if retire:
+            self.copy.retire()
+        else:
+            self.copy.stop(OPERATOR)
+        self.may_take = False
+
+    # -- the promises
+
+    @invariant()
+    def a_probe_goes_alone(self) -> None:
+        if self.copy.phase is Phase.PROBE:
+            assert len(self.in_flight) <= 1
+            assert not self.in_flight or self.copy.peek() is None
+
+    @invariant()
+    def nothing_is_taken_after_a_failure_until_synced(self) -> None:
+        assert self.may_take or self.copy.peek() is None
+        assert self.may_take or self.copy.fetch_offset() is None
+
+    @invariant()
+    def the_position_moves_by_acknowledgements_alone(self) -> None:
+        assert self.copy.next_offset == self.position
+
+    @invariant()
+    def the_target_is_asked_only_when_no_answer_is_due(self) -> None:
+        assert self.copy.settled == (not self.in_flight)
+        assert not (self.copy.wants_resync and self.in_flight)
+
+    @invariant()
+    def bytes_are_given_back(self) -> None:
+        idle = self.copy.phase not in (Phase.PROBE, Phase.STREAM)
+        if idle and not self.in_flight:
+            assert self.budget.used_bytes == 0
+
+    @invariant()
+    def an_obstacle_stops_when_all_before_it_is_there(self) -> None:
+        stop = self.copy.stopped
+        if stop is not None and stop.reason == StopReason.CONTROL_BATCH:
+            assert not self.in_flight
+            assert self.copy.next_offset == self.obstacle_at
+
+    def teardown(self) -> None:
+        self.copy.retire()
+        while self.in_flight:
+            self.append_lost()
+        assert self.copy.settled
+        assert self.budget.used_bytes == 0
+
+
+AnyOrderOfReplies.TestCase.settings = settings(
+    deadline=None,
+    max_examples=150,
+    stateful_step_count=40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+TestAnyOrderOfReplies = AnyOrderOfReplies.TestCase

@@ -1,0 +1,113 @@
+"""Which way a batch goes: through, or a stop that says what was met and where (P5, P6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heliograph.copier.passage import prepare
+from heliograph.copier.spec import PRODUCER_EPOCH
+from heliograph.model.errors import CorruptBatch, PartitionStop
+from heliograph.model.producer_id import producer_id
+from heliograph.model.states import StopReason
+from heliograph.wire.batch import payload_equal, read_header, verify_crc
+from tests.wire.batches import GZIP, make_legacy_message
+
+from .source_batches import CONTROL, LOG_APPEND_TIME, OURS, TRANSACTIONAL, batch, spec_of
+
+SPEC = spec_of()
+
+
+def stop_at(next_offset: int, source: bytearray, max_batch_bytes: int = 1 << 20) -> PartitionStop:
+    """The stop this batch leads to; and not a byte of it may have changed."""
+    before = bytes(source)
+    view = memoryview(source)
+    with pytest.raises(PartitionStop) as caught:
+        prepare(read_header(view), view, next_offset, spec_of(max_batch_bytes=max_batch_bytes))
+    assert bytes(source) == before
+    assert caught.value.hint
+    return caught.value
+
+
+@settings(deadline=None)
+@given(
+    at=st.integers(0, 1 << 40),
+    count=st.integers(1, 5),
+    codec=st.sampled_from([0, GZIP]),
+    leader_epoch=st.integers(0, 100),
+)
+def test_a_dense_batch_passes_with_its_records_untouched(
+    at: int, count: int, codec: int, leader_epoch: int
+) -> None:
+    source = batch(at, count, codec=codec, leader_epoch=leader_epoch, producer_id=5, base_sequence=0)
+    view = memoryview(bytearray(source))
+    prepare(read_header(view), view, at, SPEC)
+    header = read_header(view)
+    verify_crc(header, view)
+    assert payload_equal(view, memoryview(source))
+    assert header.base_offset == 0
+    assert (header.producer_id, header.producer_epoch) == (OURS, PRODUCER_EPOCH)
+    assert header.base_sequence == at % (1 << 31)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"attributes": CONTROL}, StopReason.CONTROL_BATCH),
+        ({"attributes": CONTROL | TRANSACTIONAL}, StopReason.CONTROL_BATCH),
+        ({"attributes": TRANSACTIONAL}, StopReason.TRANSACTIONAL_BATCH),
+        ({"attributes": LOG_APPEND_TIME}, StopReason.LOG_APPEND_TIME),
+        ({"last_offset_delta": 5}, StopReason.HOLES),
+        ({"producer_id": producer_id("nyc-id", "orders")}, StopReason.LOOP),
+    ],
+)
+def test_what_cannot_pass_yet_stops_with_its_offset(changed: dict[str, Any], reason: StopReason) -> None:
+    stop = stop_at(42, batch(42, **changed))
+    assert stop.reason == reason
+    assert "42" in stop.message
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_message_of_an_old_format_stops(magic: int) -> None:
+    assert stop_at(42, make_legacy_message(b"old", offset=42, magic=magic)).reason == StopReason.OLD_FORMAT
+
+
+def test_a_gap_before_the_batch_stops_with_the_missing_offsets() -> None:
+    stop = stop_at(40, batch(42))
+    assert stop.reason == StopReason.HOLES
+    assert "[40, 42)" in stop.message
+
+
+def test_a_position_inside_a_batch_stops() -> None:
+    stop = stop_at(43, batch(42, 3))
+    assert stop.reason == StopReason.HOLES
+    assert "[42, 45)" in stop.message
+
+
+def test_a_batch_mirrored_from_a_third_cluster_passes() -> None:
+    source = batch(0, producer_id=producer_id("rome-id", "orders"))
+    view = memoryview(source)
+    prepare(read_header(view), view, 0, SPEC)
+    assert read_header(view).producer_id == OURS
+
+
+def test_a_batch_of_just_the_targets_size_passes_and_one_byte_more_stops() -> None:
+    view = memoryview(batch(0))
+    prepare(read_header(view), view, 0, spec_of(max_batch_bytes=len(view)))
+    assert stop_at(0, batch(0), max_batch_bytes=len(view) - 1).reason == StopReason.TOO_LARGE
+
+
+@settings(deadline=None, max_examples=200)
+@given(data=st.data())
+def test_a_corrupt_batch_never_gets_a_valid_checksum(data: st.DataObject) -> None:
+    source = batch(42, 3)
+    at = data.draw(st.integers(21, len(source) - 1))
+    source[at] ^= data.draw(st.integers(1, 255))
+    view = memoryview(source)
+    before = bytes(source)
+    with pytest.raises((PartitionStop, CorruptBatch)):
+        prepare(read_header(view), view, 42, SPEC)
+    assert bytes(source) == before
