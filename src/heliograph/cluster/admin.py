@@ -13,7 +13,7 @@ from kafka.protocol.admin import (
 )
 
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.messages import raise_for
+from heliograph.cluster.messages import raise_for, unpacking
 from heliograph.model.errors import BrokerRefused
 from heliograph.wire.error_codes import ErrorCode
 
@@ -44,13 +44,14 @@ async def _describe(client: ClusterClient, topics: list[str]) -> dict[str, Topic
     request = DescribeConfigsRequest(resources=asked, include_synonyms=False, include_documentation=False)
     response = await client.call(_any_node(client), request, DescribeConfigsResponse)
     found = {}
-    for result in response.results:
-        raise_for(result.error_code, f"configs of topic {result.resource_name}")
-        values = [c for c in result.configs if c.value is not None]
-        found[result.resource_name] = TopicConfig(
-            own={c.name: c.value for c in values if c.config_source == DYNAMIC_TOPIC_CONFIG},
-            effective={c.name: c.value for c in values},
-        )
+    with unpacking("configs of topics"):
+        for result in response.results:
+            raise_for(result.error_code, f"configs of topic {result.resource_name}")
+            values = [c for c in result.configs if c.value is not None]
+            found[result.resource_name] = TopicConfig(
+                own={c.name: c.value for c in values if c.config_source == DYNAMIC_TOPIC_CONFIG},
+                effective={c.name: c.value for c in values},
+            )
     return found
 
 
@@ -72,7 +73,8 @@ async def create_topic(
     controller = client.metadata.controller
     node = controller if controller in client.metadata.brokers else _any_node(client)
     response = await client.call(node, request, CreateTopicsResponse)
-    result = response.topics[0]
+    with unpacking(f"creation of topic {name}"):
+        result = response.topics[0]
     if result.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
         code = ErrorCode.name_of(result.error_code)
         detail = f" ({result.error_message})" if result.error_message else ""

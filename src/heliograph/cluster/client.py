@@ -17,7 +17,7 @@ from typing import Any
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 
 from heliograph.cluster.connection import Connection, open_connection
-from heliograph.cluster.messages import call, raise_for
+from heliograph.cluster.messages import call, raise_for, unpacking
 from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, from_response
 from heliograph.cluster.properties import ClientProperties
 from heliograph.model.errors import ClusterUnreachable, Disconnected, ProtocolError, RequestFailed
@@ -51,10 +51,11 @@ class ClusterClient:
         problems = []
         for host, port in self.properties.bootstrap_servers:
             try:
-                await self._bootstrap_through(Broker(BOOTSTRAP_NODE, host, port))
+                self.metadata = await self._ask_address(host, port, self._topics)
             except (RequestFailed, ProtocolError) as problem:
                 problems.append(problem.message)
                 continue
+            self._refreshed_at = asyncio.get_running_loop().time()
             self._keeper = asyncio.create_task(self._keep())
             return
         raise ClusterUnreachable(
@@ -62,13 +63,13 @@ class ClusterClient:
             hint=f"check clusters.{self.name}.bootstrap.servers and that a Kafka broker listens there in plain text",
         )
 
-    async def _bootstrap_through(self, broker: Broker) -> None:
-        connection = await self._open(broker)
+    async def _ask_address(self, host: str, port: int, topics: set[str] | None) -> ClusterMetadata:
+        """Metadata from an address that need not be a known broker, over a connection of its own."""
+        connection = await self._open(Broker(BOOTSTRAP_NODE, host, port))
         try:
-            self.metadata = await self._fetch_metadata(connection, self._topics)
+            return await self._fetch_metadata(connection, topics)
         finally:
             connection.close()
-        self._refreshed_at = asyncio.get_running_loop().time()
 
     async def aclose(self) -> None:
         tasks = [*self._opening.values(), *(t for t in (self._refreshing, self._keeper) if t)]
@@ -121,11 +122,9 @@ class ClusterClient:
                 problem = failed
         for host, port in self.properties.bootstrap_servers:
             try:
-                await self._bootstrap_through(Broker(BOOTSTRAP_NODE, host, port))
+                return await self._ask_address(host, port, topics)
             except (RequestFailed, ProtocolError) as failed:
                 problem = failed
-            else:
-                return self.metadata
         raise problem or Disconnected(f"no broker of cluster {self.name!r} is known")
 
     async def _fetch_metadata(self, connection: Connection, topics: set[str] | None) -> ClusterMetadata:
@@ -144,10 +143,7 @@ class ClusterClient:
         max_age_s = self.properties.metadata_max_age_ms / 1000
         while True:
             await asyncio.sleep(min(1.0, max_age_s))
-            idle_since = loop.time() - self.properties.connections_max_idle_ms / 1000
-            for connection in list(self._connections.values()):
-                if not connection.waiting and connection.last_used < idle_since:
-                    connection.close()
+            self._close_idle(loop.time())
             if loop.time() - self._refreshed_at >= max_age_s:
                 try:
                     await self.refresh()
@@ -155,6 +151,12 @@ class ClusterClient:
                     continue  # the old metadata stays in use; a request that it misleads asks again
 
     # -- connections
+
+    def _close_idle(self, now: float) -> None:
+        limit_ms = self.properties.connections_max_idle_ms
+        for connection in list(self._connections.values()):
+            if 0 <= limit_ms < (now - connection.last_used) * 1000 and not connection.waiting:
+                connection.close()
 
     def open_connection_to(self, node: int, purpose: str) -> Connection | None:
         """The connection if it is open now."""
@@ -208,7 +210,7 @@ class ClusterClient:
         connection = await open_connection(broker.host, broker.port, self.properties)
         try:
             await self._negotiate(connection)
-        except (RequestFailed, ProtocolError):
+        except BaseException:  # also when nobody waits for it any more
             connection.close()
             raise
         return connection
@@ -221,4 +223,5 @@ class ClusterClient:
         )
         response = await call(connection, ApiVersionsRequest(), ApiVersionsResponse, timeout_ms=timeout_ms)
         raise_for(response.error_code, f"{connection.address} ApiVersions")
-        connection.versions = {a.api_key: (a.min_version, a.max_version) for a in response.api_keys}
+        with unpacking(f"versions from {connection.address}"):
+            connection.versions = {a.api_key: (a.min_version, a.max_version) for a in response.api_keys}

@@ -86,8 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         deadline = self.last_used + timeout_ms / 1000
         self._pending.append(_Pending(self._correlation_id, flexible, deadline, answer))
         self._transport.writelines([size.to_bytes(PREFIX_BYTES, "big") + header, *buffers])
-        if self._watchdog is None:
-            self._watchdog = self._loop.call_at(deadline, self._check_deadline)
+        self._watch(deadline)
         return answer
 
     def close(self, reason: HeliographError | None = None) -> None:
@@ -108,15 +107,23 @@ class Connection(asyncio.BufferedProtocol):
                 answer.set_exception(reason)
                 answer.exception()  # an answer nobody waits for any more is no news
 
+    def _watch(self, deadline: float) -> None:
+        """Look again at this time, or earlier if that is planned already."""
+        if self._watchdog is not None:
+            if self._watchdog.when() <= deadline:
+                return
+            self._watchdog.cancel()
+        self._watchdog = self._loop.call_at(deadline, self._check_deadline)
+
     def _check_deadline(self) -> None:
         self._watchdog = None
         if not self._pending:
             return
-        oldest = self._pending[0]
-        if oldest.deadline > self._loop.time():
-            self._watchdog = self._loop.call_at(oldest.deadline, self._check_deadline)
-            return
-        self.close(RequestTimedOut(f"{self.address} did not answer in time"))
+        first = min(pending.deadline for pending in self._pending)
+        if first <= self._loop.time():
+            self.close(RequestTimedOut(f"{self.address} did not answer in time"))
+        else:
+            self._watch(first)
 
     # -- asyncio.BufferedProtocol
 
@@ -148,9 +155,8 @@ class Connection(asyncio.BufferedProtocol):
             correlation_id, body = decode_response_header(frame, flexible=pending.flexible)
             if correlation_id != pending.correlation_id:
                 raise ProtocolError(f"answer {correlation_id} where {pending.correlation_id} was due")
-        except ProtocolError as problem:
-            if not pending.answer.done():
-                pending.answer.set_exception(problem)
+        except ProtocolError:
+            self._pending.appendleft(pending)  # fails with the connection, like all that wait
             raise
         if not pending.answer.done():
             pending.answer.set_result(body)

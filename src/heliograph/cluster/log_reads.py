@@ -14,7 +14,7 @@ from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResp
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from heliograph.cluster.client import CONTROL, ClusterClient
-from heliograph.cluster.messages import common_version, raise_for
+from heliograph.cluster.messages import common_version, raise_for, unpacking
 from heliograph.cluster.metadata import Leader
 from heliograph.model.errors import BrokerRefused, ProtocolError
 from heliograph.model.partition import TopicPartition
@@ -81,9 +81,12 @@ async def list_offset(
         timeout_ms=client.properties.request_timeout_ms,
     )
     response = await client.call(leader.node, request, ListOffsetsResponse)
-    answer = response.topics[0].partitions[0]
-    raise_for(answer.error_code, f"offsets of {where} from broker {leader.node}")
-    return int(answer.offset)
+    what = f"offsets of {where} from broker {leader.node}"
+    with unpacking(what):
+        answer = response.topics[0].partitions[0]
+        code, offset = int(answer.error_code), int(answer.offset)
+    raise_for(code, what)
+    return offset
 
 
 async def read_span(client: ClusterClient, where: TopicPartition) -> LogSpan:
@@ -111,16 +114,20 @@ async def read_producer(
     topic = DescribeProducersRequest.TopicRequest(name=where.topic, partition_indexes=[where.partition])
     request = DescribeProducersRequest(topics=[topic])
     response = await client.call(leader.node, request, DescribeProducersResponse)
-    answer = response.topics[0].partitions[0]
-    raise_for(answer.error_code, f"producers of {where} from broker {leader.node}")
-    for state in answer.active_producers:
-        if state.producer_id == producer_id:
-            return ProducerState(
+    what = f"producers of {where} from broker {leader.node}"
+    with unpacking(what):
+        answer = response.topics[0].partitions[0]
+        code = int(answer.error_code)
+        states = {
+            state.producer_id: ProducerState(
                 epoch=state.producer_epoch,
                 last_sequence=state.last_sequence,
                 last_timestamp=state.last_timestamp,
             )
-    return None
+            for state in answer.active_producers or ()
+        }
+    raise_for(code, what)
+    return states.get(producer_id)
 
 
 async def read_batch(
@@ -151,6 +158,7 @@ async def _fetch_one(client: ClusterClient, where: TopicPartition, offset: int) 
     )
     reply = decode_fetch(version, answer)
     raise_for(reply.error, f"fetch from broker {leader.node}")
-    fetched = reply.partitions[0]
+    with unpacking(f"fetch of {where} from broker {leader.node}"):
+        fetched = reply.partitions[0]
     raise_for(fetched.error, f"fetch of {where} at {offset} from broker {leader.node}")
     return fetched

@@ -8,6 +8,8 @@ values leave this layer as frozen values of our own.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kafka.protocol.api_message import ApiMessage
@@ -54,6 +56,15 @@ def decode(response_class: type[Any], body: memoryview, version: int, address: s
         return response_class.decode(body, version=version)
     except _DECODE_FAULTS as problem:
         raise ProtocolError(f"{address}: an unreadable {response_class.__name__}: {problem}") from problem
+
+
+@contextmanager
+def unpacking(what: str) -> Iterator[None]:
+    """Turn an answer's values into ours: one that lacks what it must hold is a ProtocolError, not a bug of ours."""
+    try:
+        yield
+    except (*_DECODE_FAULTS, AttributeError) as problem:
+        raise ProtocolError(f"{what}: an answer that makes no sense ({problem})") from problem
 
 
 def raise_for(code: int, what: str) -> None:

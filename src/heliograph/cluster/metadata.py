@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from heliograph.cluster.messages import unpacking
 from heliograph.model.partition import TopicPartition
 
 
@@ -50,12 +51,13 @@ class ClusterMetadata:
 
 def from_response(response: Any) -> ClusterMetadata:
     """kafka-python's MetadataResponse (version 2 or later) as our value."""
-    return ClusterMetadata(
-        cluster_id=response.cluster_id or "",
-        controller=response.controller_id,
-        brokers={b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in response.brokers},
-        topics={t.name: _topic(t) for t in response.topics if t.name},
-    )
+    with unpacking("metadata"):
+        return ClusterMetadata(
+            cluster_id=response.cluster_id or "",
+            controller=response.controller_id,
+            brokers={b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in response.brokers},
+            topics={t.name: _topic(t) for t in response.topics if t.name},
+        )
 
 
 def _topic(topic: Any) -> TopicMetadata:

@@ -1,0 +1,437 @@
+"""A cluster's client against brokers that misbehave: bounded, typed, naming the address; nothing left open."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from kafka.protocol.admin import DescribeProducersResponse
+from kafka.protocol.consumer import ListOffsetsResponse
+from kafka.protocol.metadata import ApiVersionsResponse, MetadataRequest, MetadataResponse
+
+from heliograph.cluster.client import CONTROL, ClusterClient
+from heliograph.cluster.log_reads import read_producer, read_span
+from heliograph.cluster.messages import common_version, decode
+from heliograph.cluster.metadata import Leader, from_response
+from heliograph.cluster.properties import ClientProperties
+from heliograph.model.errors import BrokerRefused, ClusterUnreachable, Disconnected, ProtocolError
+from heliograph.model.partition import TopicPartition
+from heliograph.wire.error_codes import ErrorCode
+from tests.wire.hostile import Mutation, mutations
+
+from .peers import (
+    Behaviour,
+    always_say,
+    answer,
+    close_at_once,
+    never_answer,
+    peer,
+    properties_for,
+    read_request,
+    reset,
+    speak_unasked,
+)
+
+API_VERSIONS, METADATA = 18, 3
+METADATA_VERSION = 7
+BOUND_S = 3.0
+
+
+def api_versions(error: int = 0, offered: Sequence[tuple[int, int, int]] = ((3, 0, 7), (18, 0, 0))) -> bytes:
+    return struct.pack(">hi", error, len(offered)) + b"".join(struct.pack(">hhh", *row) for row in offered)
+
+
+def metadata(brokers: dict[int, int], leaders: dict[str, int]) -> bytes:
+    """Brokers as node -> port, and topics of one partition as name -> leading node."""
+    response, topic = MetadataResponse, MetadataResponse.MetadataResponseTopic
+    partition = topic.MetadataResponsePartition
+    built = response(
+        throttle_time_ms=0,
+        brokers=[
+            response.MetadataResponseBroker(node_id=node, host="127.0.0.1", port=port, rack=None)
+            for node, port in brokers.items()
+        ],
+        cluster_id="sf-id",
+        controller_id=1,
+        topics=[
+            topic(
+                error_code=0,
+                name=name,
+                is_internal=False,
+                partitions=[
+                    partition(
+                        error_code=0,
+                        partition_index=0,
+                        leader_id=node,
+                        leader_epoch=4,
+                        replica_nodes=[1],
+                        isr_nodes=[1],
+                        offline_replicas=[],
+                    )
+                ],
+            )
+            for name, node in leaders.items()
+        ],
+    )
+    return bytes(built.encode(version=METADATA_VERSION))
+
+
+class HonestBroker:
+    """Answers ApiVersions and Metadata; `asked` are the topics of each metadata request."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str] | None] = []
+        self.brokers: dict[int, int] = {}
+        self.leaders: dict[str, int] = {}
+        self.connections = 0
+        self.closed = 0
+
+    async def behave(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while True:
+                api_key, version, correlation_id, body = await read_request(reader)
+                if api_key == API_VERSIONS:
+                    writer.write(answer(correlation_id, api_versions()))
+                else:
+                    writer.write(answer(correlation_id, self._metadata(version, body)))
+        finally:
+            self.closed += 1
+
+    def _metadata(self, version: int, body: bytes) -> bytes:
+        assert version == METADATA_VERSION
+        request = MetadataRequest.decode(memoryview(body), version=version)
+        assert not request.allow_auto_topic_creation
+        names = None if request.topics is None else [topic.name for topic in request.topics]
+        self.asked.append(names)
+        return metadata(
+            self.brokers,
+            {name: node for name, node in self.leaders.items() if names is None or name in names},
+        )
+
+
+def unreachable(behaviour: Behaviour) -> ClusterUnreachable:
+    async def story() -> ClusterUnreachable:
+        async with peer(behaviour) as port:
+            client = ClusterClient("sf", properties_for(port))
+            async with asyncio.timeout(BOUND_S):
+                with pytest.raises(ClusterUnreachable) as caught:
+                    await client.connect()
+            await client.aclose()
+            assert f"127.0.0.1:{port}" in caught.value.message
+            assert "'sf'" in caught.value.message
+            assert caught.value.hint
+            return caught.value
+
+    return asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        never_answer,
+        close_at_once,
+        reset,
+        speak_unasked,
+        always_say(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+        always_say(b"\x15\x03\x01\x00\x02\x02\x0a"),
+        always_say(answer(4711, api_versions())),
+        always_say(answer(1, b"")),
+        always_say(answer(1, b"\xff" * 40)),
+        always_say(answer(1, api_versions())[:-3]),
+        always_say(struct.pack(">i", 2**31 - 1)),
+        always_say(answer(1, api_versions(error=int(ErrorCode.UNSUPPORTED_VERSION)))),
+        always_say(answer(1, api_versions(offered=()))),
+    ],
+)
+def test_a_peer_that_is_no_broker_is_an_unreachable_cluster_with_its_address(behaviour: Behaviour) -> None:
+    unreachable(behaviour)
+
+
+def test_every_bootstrap_address_is_tried_and_named() -> None:
+    async def story() -> None:
+        async with peer(close_at_once) as first, peer(never_answer) as second:
+            client = ClusterClient("sf", properties_for(first, second))
+            with pytest.raises(ClusterUnreachable) as caught:
+                await client.connect()
+            assert f":{first}" in caught.value.message
+            assert f":{second}" in caught.value.message
+
+    asyncio.run(story())
+
+
+def test_a_broker_that_does_not_offer_an_api_is_refused_by_name() -> None:
+    class Offers:
+        address = "127.0.0.1:1"
+        versions: dict[int, tuple[int, int]] = {0: (0, 2), 1: (4, 17), 3: (0, -1)}  # noqa: RUF012 - a test's own
+
+    connection: Any = Offers()
+    assert common_version(connection, 1, "Fetch", range(4, 13)) == 12
+    for api_key in (0, 3, 99):
+        with pytest.raises(BrokerRefused, match=r"127\.0\.0\.1:1") as caught:
+            common_version(connection, api_key, "Produce", range(3, 10))
+        assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_the_cluster_is_found_and_its_leaders_are_known() -> None:
+    async def story() -> None:
+        broker = HonestBroker()
+        async with peer(broker.behave) as port:
+            broker.brokers, broker.leaders = {1: port}, {"orders": 1, "adrift": 9}
+            client = ClusterClient("sf", properties_for(port))
+            client.follow(["orders", "adrift"])
+            await client.connect()
+            assert client.metadata.cluster_id == "sf-id"
+            assert client.leader(TopicPartition("orders", 0)) == Leader(1, 4)
+            assert client.leader(TopicPartition("adrift", 0)) is None
+            assert client.leader(TopicPartition("orders", 1)) is None
+            await client.aclose()
+
+    asyncio.run(story())
+
+
+def test_callers_that_come_together_share_one_refresh() -> None:
+    async def story() -> None:
+        broker = HonestBroker()
+        async with peer(broker.behave) as port:
+            broker.brokers = {1: port}
+            client = ClusterClient("sf", properties_for(port))
+            await client.connect()
+            told: list[None] = []
+            client.on_metadata = lambda: told.append(None)
+            before = len(broker.asked)
+            await asyncio.gather(*(client.refresh() for _ in range(20)))
+            assert len(broker.asked) == before + 1
+            assert len(told) == 1
+            await client.aclose()
+
+    asyncio.run(story())
+
+
+def test_metadata_read_through_a_bootstrap_server_is_of_the_topics_asked_for() -> None:
+    """All known brokers are away: what the bootstrap server says must be the answer to the question asked."""
+
+    async def story() -> None:
+        broker = HonestBroker()
+        async with peer(broker.behave) as port, peer(close_at_once) as away:
+            broker.brokers, broker.leaders = {1: away}, {"orders": 1, "payments": 1}
+            client = ClusterClient("sf", properties_for(port))
+            client.follow(["orders"])
+            await client.connect()
+            read = await client.read_metadata(["payments"])
+            assert set(read.topics) == {"payments"}
+            assert set(client.metadata.topics) == {"orders"}
+            assert set((await client.read_metadata(None)).topics) == {"orders", "payments"}
+            await client.aclose()
+
+    asyncio.run(story())
+
+
+def test_a_broker_that_left_is_disconnected_at_once_and_by_name() -> None:
+    async def story() -> None:
+        broker = HonestBroker()
+        async with peer(broker.behave) as port:
+            broker.brokers = {1: port}
+            client = ClusterClient("sf", properties_for(port))
+            await client.connect()
+            with pytest.raises(Disconnected, match="no broker 7"):
+                await client.connection(7, CONTROL)
+            await client.aclose()
+
+    asyncio.run(story())
+
+
+def test_callers_share_one_connection_for_each_purpose() -> None:
+    async def story() -> None:
+        broker = HonestBroker()
+        async with peer(broker.behave) as port:
+            broker.brokers = {1: port}
+            client = ClusterClient("sf", properties_for(port))
+            await client.connect()
+            before = broker.connections
+            found = await asyncio.gather(*(client.connection(1, "fetch") for _ in range(10)))
+            other = await client.connection(1, "append")
+            assert len(set(found)) == 1
+            assert other is not found[0]
+            assert broker.connections == before + 2
+            await client.aclose()
+
+    asyncio.run(story())
+
+
+def test_a_lost_connection_is_opened_again() -> None:
+    async def story() -> None:
+        broker = HonestBroker()
+        async with peer(broker.behave) as port:
+            broker.brokers = {1: port}
+            client = ClusterClient("sf", properties_for(port))
+            await client.connect()
+            first = await client.connection(1, CONTROL)
+            first.close()
+            second = await client.connection(1, CONTROL)
+            assert second is not first
+            assert not second.closed
+            await client.aclose()
+
+    asyncio.run(story())
+
+
+def test_a_broker_that_keeps_failing_is_tried_with_growing_pauses() -> None:
+    async def story() -> int:
+        tries = 0
+
+        async def fail(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+            nonlocal tries
+            tries += 1
+
+        broker = HonestBroker()
+        async with peer(broker.behave) as port, peer(fail) as failing:
+            broker.brokers = {1: port, 2: failing}
+            client = ClusterClient("sf", properties_for(port))
+            await client.connect()
+            until = time.monotonic() + 1.0
+            while time.monotonic() < until:
+                with pytest.raises(Disconnected):
+                    await client.connection(2, CONTROL)
+            await client.aclose()
+        return tries
+
+    assert 3 <= asyncio.run(story()) <= 9  # 50, 100, 200, 400 ms and more, each with its jitter
+
+
+async def until_all_closed(broker: HonestBroker) -> None:
+    async with asyncio.timeout(BOUND_S):
+        while broker.closed < broker.connections:  # noqa: ASYNC110 - the far end of a socket sets no event
+            await asyncio.sleep(0.01)
+
+
+def test_closing_leaves_no_connection_open() -> None:
+    async def story() -> None:
+        broker = HonestBroker()
+        async with peer(broker.behave) as port:
+            broker.brokers = {1: port}
+            client = ClusterClient("sf", properties_for(port))
+            await client.connect()
+            await client.connection(1, CONTROL)
+            await client.connection(1, "fetch")
+            await client.aclose()
+            await until_all_closed(broker)
+
+    asyncio.run(story())
+
+
+def patient(port: int) -> ClientProperties:
+    """Nothing ends by its own deadline while the test looks."""
+    return properties_for(port, socket_connection_setup_timeout_ms=20_000, request_timeout_ms=20_000)
+
+
+def test_closing_while_a_connection_is_being_opened_leaves_none_behind() -> None:
+    async def story() -> None:
+        ended = asyncio.Event()
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                await never_answer(reader, writer)
+            finally:
+                ended.set()
+
+        broker = HonestBroker()
+        async with peer(broker.behave) as port, peer(silent) as mute:
+            broker.brokers = {1: port, 2: mute}
+            client = ClusterClient("sf", patient(port))
+            await client.connect()
+            opening = asyncio.create_task(client.connection(2, CONTROL))
+            await asyncio.sleep(0.1)
+            await client.aclose()
+            await asyncio.gather(opening, return_exceptions=True)
+            await asyncio.wait_for(ended.wait(), 1.0)
+
+    asyncio.run(story())
+
+
+def test_an_idle_limit_of_minus_one_never_closes_an_idle_connection() -> None:
+    """Kafka's own meaning of a negative connections.max.idle.ms."""
+
+    async def story() -> None:
+        broker = HonestBroker()
+        async with peer(broker.behave) as port:
+            broker.brokers = {1: port}
+            client = ClusterClient("sf", properties_for(port, connections_max_idle_ms=-1))
+            await client.connect()
+            connection = await client.connection(1, CONTROL)
+            await asyncio.sleep(1.2)
+            assert not connection.closed
+            await client.aclose()
+
+    asyncio.run(story())
+
+
+def test_an_idle_connection_is_closed_after_its_limit() -> None:
+    async def story() -> None:
+        broker = HonestBroker()
+        async with peer(broker.behave) as port:
+            broker.brokers = {1: port}
+            client = ClusterClient("sf", properties_for(port, connections_max_idle_ms=100))
+            await client.connect()
+            connection = await client.connection(1, CONTROL)
+            await asyncio.sleep(1.2)
+            assert connection.closed
+            await client.aclose()
+
+    asyncio.run(story())
+
+
+def test_a_metadata_answer_with_null_for_its_topics_is_a_protocol_error() -> None:
+    body = metadata({1: 9092}, {"orders": 1})
+    cut = body.index(struct.pack(">ih", 1, 0) + struct.pack(">h", 6) + b"orders")
+    null_topics = body[:cut] + struct.pack(">i", -1)
+    with pytest.raises(ProtocolError):
+        from_response(decode(MetadataResponse, memoryview(null_topics), METADATA_VERSION, "127.0.0.1:1"))
+
+
+class AnswersWith:
+    """A client whose broker answers every call with this message."""
+
+    name = "sf"
+
+    def __init__(self, response: Any) -> None:
+        self.properties = properties_for(1)
+        self._response = response
+
+    def leader(self, _where: TopicPartition) -> Leader:
+        return Leader(1, 0)
+
+    async def call(self, _node: int, _request: Any, _response_class: Any) -> Any:
+        return self._response
+
+
+def test_an_answer_that_leaves_the_partition_out_is_a_protocol_error() -> None:
+    """Whoever copies recovers from errors of the tree; any other would end the lane with all its partitions."""
+    where = TopicPartition("orders", 0)
+    offsets: Any = AnswersWith(ListOffsetsResponse(throttle_time_ms=0, topics=[]))
+    producers: Any = AnswersWith(DescribeProducersResponse(throttle_time_ms=0, topics=[]))
+    with pytest.raises(ProtocolError):
+        asyncio.run(read_span(offsets, where))
+    with pytest.raises(ProtocolError):
+        asyncio.run(read_producer(producers, where, 7))
+
+
+@settings(deadline=None, max_examples=200)
+@given(mutate=mutations)
+def test_a_mutated_metadata_answer_is_a_value_or_a_protocol_error(mutate: Mutation) -> None:
+    body = mutate(metadata({1: 9092, 2: 9093}, {"orders": 1, "payments": 2}))
+    with contextlib.suppress(ProtocolError):
+        from_response(decode(MetadataResponse, memoryview(body), METADATA_VERSION, "127.0.0.1:1"))
+
+
+@settings(deadline=None, max_examples=100)
+@given(mutate=mutations)
+def test_mutated_api_versions_are_a_value_or_a_protocol_error(mutate: Mutation) -> None:
+    with contextlib.suppress(ProtocolError):
+        decode(ApiVersionsResponse, memoryview(mutate(api_versions())), 0, "127.0.0.1:1")
