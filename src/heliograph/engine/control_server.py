@@ -9,6 +9,7 @@ Callbacks run in this thread: they must only hand over (for example to another l
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -53,7 +54,9 @@ class ControlServer:
 
     def send(self, lane: int, message: Message) -> None:
         """Send if the lane's line is there; a lane that is gone learns everything anew when it comes back."""
-        self._loop.call_soon_threadsafe(self._write, lane, encode(message))
+        frame = encode(message)
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and every line with it
+            self._loop.call_soon_threadsafe(self._write, lane, frame)
 
     def stop(self) -> None:
         if self._thread.is_alive() and self._stopping is not None:

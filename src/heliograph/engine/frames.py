@@ -43,7 +43,7 @@ async def read(reader: asyncio.StreamReader, limit: int = FRAME_LIMIT) -> Messag
         return None
     try:
         message = json.loads(body)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise ProtocolError("a control frame that is not JSON") from problem
     if not isinstance(message, dict):
         raise ProtocolError("a control frame that is not an object")
@@ -89,6 +89,6 @@ def _proof(secret: bytes, role: str, first: str, second: str) -> str:
 
 def _text(message: Message | None, key: str) -> str:
     value = (message or {}).get(key)
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not value.isascii():
         raise ProtocolError(f"a handshake without {key}")
     return value

@@ -31,6 +31,7 @@ from heliograph.model.partition import MirrorPartition
 
 PROGRESS_S = 0.2
 DRAIN_LIMIT_S = 4.0
+ROWS_PER_FRAME = 1000
 SCHEMA = "lane long, ended string"
 
 
@@ -145,5 +146,5 @@ class LaneTask:
             if self._reported.get(key) != progress:
                 self._reported[key] = progress
                 changed.append(encode_progress(progress))
-        if changed:
-            self._line.send({"type": "progress", "partitions": changed})
+        for at in range(0, len(changed), ROWS_PER_FRAME):
+            self._line.send({"type": "progress", "partitions": changed[at : at + ROWS_PER_FRAME]})

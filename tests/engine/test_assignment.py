@@ -1,0 +1,123 @@
+"""Assignments down and progress up, through JSON and back."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heliograph.copier.lane_clusters import LinkEnds
+from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.spec import CopySpec
+from heliograph.engine.assignment import (
+    SPECS_PER_FRAME,
+    Progress,
+    decode_links,
+    decode_progress,
+    decode_specs,
+    encode_assignment,
+    encode_progress,
+    progress_of,
+)
+from heliograph.engine.frames import FRAME_LIMIT, Message, encode
+from heliograph.model.errors import Disconnected, PartitionStop
+from heliograph.model.partition import MirrorPartition
+from heliograph.model.states import PartitionState, StopReason
+
+LONGEST_TOPIC = "t" * 249
+
+names = st.text(min_size=1, max_size=20)
+offsets = st.integers(0, (1 << 63) - 1)
+partitions = st.builds(MirrorPartition, names, names, names, st.integers(0, 10_000))
+specs = st.builds(
+    CopySpec,
+    partition=partitions,
+    source=names,
+    target=names,
+    target_cluster_id=names,
+    producer_id=offsets,
+    max_batch_bytes=st.integers(0, 1 << 31),
+)
+properties = st.dictionaries(names, names, max_size=4)
+ends = st.builds(
+    LinkEnds,
+    link=names,
+    source=names,
+    target=names,
+    source_properties=properties,
+    target_properties=properties,
+)
+progresses = st.builds(
+    Progress,
+    partition=partitions,
+    state=st.sampled_from(PartitionState),
+    next_offset=st.none() | offsets,
+    source_end=offsets,
+    records=offsets,
+    size_bytes=offsets,
+    reason=st.none() | st.sampled_from(StopReason),
+    error=st.none() | names,
+    hint=st.none() | names,
+    trouble=st.none() | names,
+)
+
+
+def over_the_line(message: Message) -> Message:
+    received = json.loads(encode(message)[4:])
+    assert isinstance(received, dict)
+    return received
+
+
+def spec_of(topic: str, partition: int) -> CopySpec:
+    return CopySpec(
+        partition=MirrorPartition("sf-to-nyc", topic, topic, partition),
+        source="sf",
+        target="nyc",
+        target_cluster_id="nyc-id",
+        producer_id=(1 << 63) - 1,
+        max_batch_bytes=1 << 20,
+    )
+
+
+@settings(deadline=None, max_examples=50)
+@given(links=st.lists(ends, max_size=3), wanted=st.lists(specs, max_size=5))
+def test_an_assignment_is_the_same_on_the_other_side(links: list[LinkEnds], wanted: list[CopySpec]) -> None:
+    first, *rest = [over_the_line(message) for message in encode_assignment(links, wanted)]
+    assert first["type"] == "links"
+    assert decode_links(first) == links
+    assert all(message["type"] == "assign" for message in rest)
+    assert [spec for message in rest for spec in decode_specs(message)] == wanted
+
+
+def test_a_decoded_partition_is_a_key_again() -> None:
+    message = over_the_line(encode_assignment([], [spec_of("orders", 7)])[1])
+    (decoded,) = decode_specs(message)
+    assert {decoded.partition: 1}[MirrorPartition("sf-to-nyc", "orders", "orders", 7)] == 1
+    assert decoded.partition.source.topic == "orders"
+
+
+def test_ten_thousand_partitions_with_the_longest_names_fit_the_line() -> None:
+    wanted = [spec_of(LONGEST_TOPIC, n) for n in range(10_000)]
+    messages = encode_assignment([], wanted)
+    assert len(messages) == 1 + 10_000 // SPECS_PER_FRAME
+    assert all(len(encode(message)) <= FRAME_LIMIT for message in messages)
+
+
+@settings(deadline=None, max_examples=50)
+@given(progress=progresses)
+def test_progress_is_the_same_on_the_other_side(progress: Progress) -> None:
+    message = over_the_line({"type": "progress", "partitions": [encode_progress(progress)]})
+    assert decode_progress(message["partitions"][0]) == progress
+
+
+def test_progress_tells_why_a_partition_stopped_and_what_to_do() -> None:
+    copy = PartitionCopy(spec_of("orders", 0), 1)
+    copy.synced(5)
+    copy.interrupted(Disconnected("broker-1 is gone"))
+    assert progress_of(copy).trouble == "broker-1 is gone"
+    assert progress_of(copy).next_offset == 5
+    copy.stop(PartitionStop(StopReason.LOST, "what happened", hint="what to do"))
+    told = progress_of(copy)
+    assert told.state is PartitionState.STOPPED
+    assert (told.reason, told.error, told.hint) == ("lost", "what happened", "what to do")

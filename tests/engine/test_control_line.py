@@ -1,0 +1,245 @@
+"""A real ControlServer and real ControlLines over loopback: what is sent arrives, and every end is noticed once."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from heliograph.engine import control_line, frames
+from heliograph.engine.control_line import ControlLine
+from heliograph.engine.control_server import ControlServer
+from heliograph.engine.frames import Message, encode
+from heliograph.model.errors import EngineLost
+
+SECRET = b"s" * 32
+SOON_S = 5.0
+
+
+class Driver:
+    """A server and all that it heard, without the heartbeats."""
+
+    def __init__(self) -> None:
+        self.heard: queue.Queue[tuple[int, Message]] = queue.Queue()
+        self.gone: queue.Queue[int] = queue.Queue()
+        self.server = ControlServer(SECRET, self._message, self.gone.put)
+        self.address = self.server.start("127.0.0.1")
+
+    def _message(self, lane: int, message: Message) -> None:
+        if message.get("type") != "heartbeat":
+            self.heard.put((lane, message))
+
+
+class LaneEnd:
+    """A lane's line and all that it heard."""
+
+    def __init__(self, address: tuple[str, int], lane: int = 1, secret: bytes = SECRET) -> None:
+        self.heard: queue.Queue[Message] = queue.Queue()
+        self.ends: queue.Queue[str] = queue.Queue()
+        self.line = ControlLine(address, secret, lane, on_message=self.heard.put, on_end=self.ends.put)
+        self.line.start()
+
+
+@pytest.fixture
+def driver() -> Iterator[Driver]:
+    driver = Driver()
+    yield driver
+    driver.server.stop()
+
+
+def connected(driver: Driver, lane: int = 1) -> LaneEnd:
+    """A lane that the driver has heard of: it repeats itself until it is heard."""
+    end = LaneEnd(driver.address, lane)
+    deadline = time.monotonic() + SOON_S
+    while time.monotonic() < deadline:
+        driver.server.send(lane, {"type": "ping"})
+        try:
+            end.heard.get(timeout=0.02)
+        except queue.Empty:
+            continue
+        time.sleep(0.05)
+        while not end.heard.empty():
+            end.heard.get()
+        return end
+    raise AssertionError("the lane did not connect")
+
+
+def test_what_either_side_sends_the_other_hears_in_order(driver: Driver) -> None:
+    lane = connected(driver)
+    for n in range(100):
+        lane.line.send({"type": "progress", "n": n})
+        driver.server.send(1, {"type": "assign", "n": n})
+    up = [driver.heard.get(timeout=SOON_S) for _ in range(100)]
+    down = [lane.heard.get(timeout=SOON_S) for _ in range(100)]
+    assert up == [(1, {"type": "progress", "n": n}) for n in range(100)]
+    assert down == [{"type": "assign", "n": n} for n in range(100)]
+    lane.line.close()
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 0.001, 0.005])
+def test_what_a_lane_says_before_the_line_stands_is_not_lost(driver: Driver, pause_s: float) -> None:
+    """A lane introduces itself right after it starts: the driver gives it work only then."""
+    lane = LaneEnd(driver.address)
+    time.sleep(pause_s)
+    lane.line.send({"type": "hello"})
+    try:
+        assert driver.heard.get(timeout=SOON_S) == (1, {"type": "hello"})
+    except queue.Empty:
+        pytest.fail(f"never heard; the line's end: {list(lane.ends.queue)}")
+    finally:
+        lane.line.close()
+
+
+def test_what_was_sent_before_closing_still_arrives(driver: Driver) -> None:
+    lane = connected(driver)
+    lane.line.send({"type": "drained", "text": "x" * 200_000})
+    lane.line.close()
+    assert driver.heard.get(timeout=SOON_S)[1]["type"] == "drained"
+    assert driver.gone.get(timeout=SOON_S) == 1
+    assert lane.ends.get(timeout=SOON_S) == "closed"
+
+
+def test_a_line_can_be_closed_as_soon_as_it_was_started(driver: Driver) -> None:
+    for _ in range(20):
+        lane = LaneEnd(driver.address)
+        begun = time.monotonic()
+        lane.line.close()
+        assert time.monotonic() - begun < 2.0
+        assert lane.ends.get(timeout=SOON_S)
+
+
+def test_the_drivers_end_is_noticed_once_by_every_lane(driver: Driver) -> None:
+    lanes = [connected(driver, lane) for lane in range(3)]
+    driver.server.stop()
+    for lane in lanes:
+        assert "driver closed" in lane.ends.get(timeout=SOON_S)
+        lane.line.close()
+        assert lane.ends.empty()
+
+
+def test_a_lane_that_is_gone_can_be_spoken_to_in_vain(driver: Driver) -> None:
+    lane = connected(driver)
+    lane.line.close()
+    assert driver.gone.get(timeout=SOON_S) == 1
+    driver.server.send(1, {"type": "stop"})
+    driver.server.send(99, {"type": "stop"})
+    lane.line.send({"type": "progress"})
+    connected(driver, 2).line.close()
+
+
+def test_a_driver_that_has_stopped_can_be_told_to_send_in_vain(driver: Driver) -> None:
+    driver.server.stop()
+    driver.server.send(1, {"type": "stop"})
+    driver.server.stop()
+
+
+def test_a_newer_line_of_a_lane_replaces_the_older_and_the_lane_is_not_gone(driver: Driver) -> None:
+    older = connected(driver)
+    newer = connected(driver)
+    assert "driver closed" in older.ends.get(timeout=SOON_S)
+    driver.server.send(1, {"type": "assign"})
+    assert newer.heard.get(timeout=SOON_S) == {"type": "assign"}
+    assert driver.gone.empty()
+    newer.line.close()
+    assert driver.gone.get(timeout=SOON_S) == 1
+
+
+def test_a_lane_without_the_runs_secret_is_turned_away(driver: Driver) -> None:
+    stranger = LaneEnd(driver.address, lane=1, secret=b"x" * 32)
+    assert "control line failed" in stranger.ends.get(timeout=SOON_S)
+    assert driver.heard.empty()
+    assert driver.gone.empty()
+    connected(driver).line.close()
+
+
+@pytest.mark.parametrize(
+    "bytes_sent",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\0\0\0\x02{}",
+        b"\0\0\0\x04nope",
+        encode({"proof": "é", "challenge": ""}),
+    ],
+)
+def test_strangers_do_the_driver_no_harm(
+    driver: Driver, bytes_sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_connection(driver.address, timeout=SOON_S) as stranger:
+        stranger.sendall(bytes_sent)
+        stranger.shutdown(socket.SHUT_WR)
+        while stranger.recv(4096):
+            pass
+    lane = connected(driver)
+    lane.line.close()
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_a_silent_stranger_is_cut_off_in_bounded_time(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "PROOF_TIMEOUT_S", 0.2)
+    with socket.create_connection(driver.address, timeout=SOON_S) as stranger:
+        assert stranger.recv(4096)
+        assert stranger.recv(4096) == b""
+
+
+def test_a_driver_that_falls_silent_ends_the_line(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_line, "SILENCE_LIMIT_S", 0.3)
+    lane = LaneEnd(driver.address)
+    assert "no word from the driver" in lane.ends.get(timeout=SOON_S)
+    lane.line.close()
+
+
+def test_a_lane_sends_heartbeats_by_itself() -> None:
+    heard: queue.Queue[Message] = queue.Queue()
+    server = ControlServer(SECRET, lambda _lane, message: heard.put(message), lambda _lane: None)
+    lane = LaneEnd(server.start("127.0.0.1"))
+    assert heard.get(timeout=SOON_S) == {"type": "heartbeat"}
+    lane.line.close()
+    server.stop()
+
+
+def test_no_driver_at_the_address_ends_the_line_with_the_reason() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        lane = LaneEnd(unused.getsockname())
+        assert "control line failed" in lane.ends.get(timeout=SOON_S)
+        lane.line.send({"type": "progress"})
+        lane.line.close()
+
+
+def test_an_address_that_is_not_ours_is_an_engine_error_with_a_hint() -> None:
+    server = ControlServer(SECRET, lambda _lane, _message: None, lambda _lane: None)
+    with pytest.raises(EngineLost) as caught:
+        server.start("203.0.113.1")
+    assert "203.0.113.1" in caught.value.message
+    assert caught.value.hint
+
+
+def test_nothing_runs_on_after_both_ends_are_closed(driver: Driver) -> None:
+    lane = connected(driver)
+    lane.line.close()
+    driver.server.stop()
+    assert not [thread for thread in threading.enumerate() if thread.name == "control-line"]
+
+
+def test_a_driver_that_never_answers_is_given_up() -> None:
+    async def story() -> str:
+        accepted: list[asyncio.StreamWriter] = []
+        server = await asyncio.start_server(lambda _r, w: accepted.append(w), "127.0.0.1", 0)
+        lane = LaneEnd(server.sockets[0].getsockname())
+        reason = await asyncio.to_thread(lane.ends.get, True, SOON_S)
+        for writer in accepted:
+            writer.close()
+        server.close()
+        return reason
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frames, "PROOF_TIMEOUT_S", 0.2)
+        assert "control line failed" in asyncio.run(story())
