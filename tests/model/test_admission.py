@@ -1,0 +1,187 @@
+"""Which targets may be written: a test for each branch of the decision, in the order of the branches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heliograph.model.admission import (
+    Admitted,
+    PartitionFacts,
+    Refused,
+    TopicFacts,
+    admit_partition,
+    admit_topic,
+)
+from heliograph.model.states import StopReason
+
+OURS, THEIRS = 0x4800_0000_0000_0001, 7
+SEQUENCES = 1 << 31
+
+TOPIC = TopicFacts(
+    source_cluster_id="sf-id",
+    target_cluster_id="nyc-id",
+    source_partitions=3,
+    target_partitions=3,
+    target_config={},
+)
+# A mirror in good order: half of the source is there, and the leader remembers us.
+HALF_WAY = PartitionFacts(
+    source_start=0,
+    source_end=100,
+    target_start=0,
+    target_end=50,
+    producer_id=OURS,
+    last_producer_id=OURS,
+    last_sequence=49,
+)
+NEW = replace(HALF_WAY, target_end=0, last_producer_id=None, last_sequence=None)
+EMPTIED = replace(HALF_WAY, target_start=50, last_producer_id=None)
+
+
+def refusal(verdict: Admitted | Refused | None) -> StopReason:
+    assert isinstance(verdict, Refused)
+    assert verdict.message
+    assert verdict.hint
+    return verdict.reason
+
+
+def test_a_topic_of_equal_shape_on_another_cluster_is_admitted() -> None:
+    assert admit_topic(TOPIC) is None
+
+
+def test_a_cluster_is_never_mirrored_onto_itself() -> None:
+    assert refusal(admit_topic(replace(TOPIC, target_cluster_id="sf-id"))) is StopReason.LOOP
+
+
+@pytest.mark.parametrize("target_partitions", [1, 2, 4])
+def test_both_topics_must_have_the_same_number_of_partitions(target_partitions: int) -> None:
+    verdict = admit_topic(replace(TOPIC, target_partitions=target_partitions))
+    assert refusal(verdict) is StopReason.PARTITIONS
+    assert isinstance(verdict, Refused)
+    assert "3 partitions" in verdict.message
+    assert str(target_partitions) in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("compression.type", "zstd"),
+        ("compression.type", "uncompressed"),
+        ("message.timestamp.type", "LogAppendTime"),
+    ],
+)
+def test_a_target_that_rewrites_batches_is_refused_by_its_setting(key: str, value: str) -> None:
+    verdict = admit_topic(replace(TOPIC, target_config={key: value}))
+    assert refusal(verdict) is StopReason.TOPIC_CONFIG
+    assert isinstance(verdict, Refused)
+    assert f"{key}={value}" in verdict.message
+    assert key in verdict.hint
+
+
+def test_a_target_that_says_it_keeps_batches_is_admitted() -> None:
+    keeps = {"compression.type": "producer", "message.timestamp.type": "CreateTime", "retention.ms": "1"}
+    assert admit_topic(replace(TOPIC, target_config=keeps)) is None
+
+
+def test_a_mirror_in_good_order_goes_on_where_the_target_ends() -> None:
+    assert admit_partition(HALF_WAY) == Admitted(next_offset=50)
+
+
+def test_a_new_target_begins_at_zero() -> None:
+    assert admit_partition(NEW) == Admitted(next_offset=0)
+
+
+def test_a_complete_mirror_is_admitted() -> None:
+    assert admit_partition(replace(HALF_WAY, target_end=100, last_sequence=99)) == Admitted(next_offset=100)
+
+
+def test_an_empty_source_and_an_empty_target_are_a_mirror() -> None:
+    assert admit_partition(replace(NEW, source_end=0)) == Admitted(next_offset=0)
+
+
+def test_a_target_above_the_sources_end_is_refused() -> None:
+    verdict = admit_partition(replace(HALF_WAY, source_end=49))
+    assert refusal(verdict) is StopReason.TARGET_AHEAD
+
+
+@pytest.mark.parametrize("writer", [-1, 0, THEIRS, OURS + 1])
+def test_a_last_batch_of_somebody_else_is_refused(writer: int) -> None:
+    assert refusal(admit_partition(replace(HALF_WAY, last_producer_id=writer))) is StopReason.FOREIGN
+
+
+@pytest.mark.parametrize("last_sequence", [0, 48, 50, SEQUENCES - 1])
+def test_a_sequence_that_is_not_the_logs_end_is_refused(last_sequence: int) -> None:
+    assert refusal(admit_partition(replace(HALF_WAY, last_sequence=last_sequence))) is StopReason.SEQUENCE
+
+
+def test_a_new_target_log_under_remembered_state_is_refused() -> None:
+    assert refusal(admit_partition(replace(NEW, last_sequence=49))) is StopReason.SEQUENCE
+
+
+def test_a_broker_that_forgot_us_is_no_reason_to_stop_while_the_last_batch_is_ours() -> None:
+    assert admit_partition(replace(HALF_WAY, last_sequence=None)) == Admitted(next_offset=50)
+
+
+@pytest.mark.parametrize("end", [SEQUENCES - 1, SEQUENCES, SEQUENCES + 1, 5 * SEQUENCES + 17])
+def test_sequences_wrap_where_the_protocol_says(end: int) -> None:
+    facts = replace(HALF_WAY, source_end=end + 5, target_end=end, last_sequence=(end - 1) % SEQUENCES)
+    assert admit_partition(facts) == Admitted(next_offset=end)
+
+
+def test_a_source_that_starts_above_zero_cannot_be_mirrored_into_a_new_target() -> None:
+    assert refusal(admit_partition(replace(NEW, source_start=1))) is StopReason.LOG_START
+
+
+def test_records_lost_to_retention_are_named_exactly() -> None:
+    verdict = admit_partition(replace(HALF_WAY, source_start=60))
+    assert refusal(verdict) is StopReason.LOST
+    assert isinstance(verdict, Refused)
+    assert "[50, 60)" in verdict.message
+
+
+def test_retention_that_just_reaches_the_position_loses_nothing() -> None:
+    assert admit_partition(replace(HALF_WAY, source_start=50)) == Admitted(next_offset=50)
+
+
+def test_an_emptied_target_nobody_signed_is_refused_while_the_source_still_has_its_records() -> None:
+    assert refusal(admit_partition(replace(EMPTIED, last_sequence=None))) is StopReason.FOREIGN
+
+
+def test_an_emptied_target_whose_leader_remembers_us_goes_on() -> None:
+    assert admit_partition(EMPTIED) == Admitted(next_offset=50)
+
+
+def test_both_logs_emptied_to_the_same_offset_go_on() -> None:
+    facts = replace(EMPTIED, last_sequence=None, source_start=50)
+    assert admit_partition(facts) == Admitted(next_offset=50)
+
+
+offsets = st.integers(0, 20)
+facts_of_any_kind = st.builds(
+    PartitionFacts,
+    source_start=offsets,
+    source_end=offsets,
+    target_start=offsets,
+    target_end=offsets,
+    producer_id=st.just(OURS),
+    last_producer_id=st.sampled_from([None, OURS, THEIRS]),
+    last_sequence=st.none() | st.integers(0, 20),
+)
+
+
+@settings(deadline=None)
+@given(facts=facts_of_any_kind)
+def test_what_is_admitted_goes_on_at_the_targets_end_and_never_beyond_the_source(
+    facts: PartitionFacts,
+) -> None:
+    verdict = admit_partition(facts)
+    if isinstance(verdict, Admitted):
+        assert verdict.next_offset == facts.target_end
+        assert facts.source_start <= verdict.next_offset <= facts.source_end
+        assert facts.last_producer_id in (None, OURS)
+    else:
+        assert verdict.hint

@@ -1,0 +1,1 @@
+"""What tests of many folders share: an independent judge of a mirror, and workloads to mirror."""

@@ -1,0 +1,72 @@
+"""Topics of a test: made and ready, cut at the start, and gone again.
+
+Owns the wait between "created" and "every partition has a leader".
+Must not know records.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+TIMEOUT_S = 30.0
+POLL_S = 0.05
+
+
+def create_topic(
+    bootstrap: str,
+    name: str,
+    partitions: int = 1,
+    replication_factor: int = 1,
+    configs: Mapping[str, str] | None = None,
+) -> None:
+    """Returns when all leaders are known."""
+    admin = _admin(bootstrap)
+    topic = NewTopic(name, partitions, replication_factor, config=dict(configs or {}))
+    for created in admin.create_topics([topic], operation_timeout=TIMEOUT_S).values():
+        created.result(TIMEOUT_S)
+    _wait_for_leaders(admin, name, partitions)
+
+
+def delete_topic(bootstrap: str, name: str) -> None:
+    admin = _admin(bootstrap)
+    for deleted in admin.delete_topics([name], operation_timeout=TIMEOUT_S).values():
+        deleted.result(TIMEOUT_S)
+
+
+def delete_records(bootstrap: str, topic: str, partition: int, *, before_offset: int) -> None:
+    """Moves the log's start to `before_offset`."""
+    cut = TopicPartition(topic, partition, before_offset)
+    admin = _admin(bootstrap)  # kept by name: a client that is collected answers its futures never
+    for deleted in admin.delete_records([cut]).values():
+        deleted.result(TIMEOUT_S)
+
+
+def partition_count(bootstrap: str, topic: str) -> int:
+    found = _admin(bootstrap).list_topics(timeout=TIMEOUT_S).topics.get(topic)
+    if found is None or not found.partitions:
+        raise LookupError(f"{bootstrap} has no topic {topic!r}")
+    return len(found.partitions)
+
+
+def _wait_for_leaders(admin: Any, name: str, partitions: int) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not _has_leaders(admin, name, partitions):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{name!r} has no leader for all {partitions} partitions after {TIMEOUT_S} s")
+        time.sleep(POLL_S)
+
+
+def _has_leaders(admin: Any, name: str, partitions: int) -> bool:
+    found = admin.list_topics(timeout=TIMEOUT_S).topics.get(name)
+    if found is None or found.error is not None or len(found.partitions) != partitions:
+        return False
+    return all(each.leader >= 0 and each.error is None for each in found.partitions.values())
+
+
+def _admin(bootstrap: str) -> Any:
+    return AdminClient({"bootstrap.servers": bootstrap})
