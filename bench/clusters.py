@@ -1,0 +1,123 @@
+"""The two lab clusters of a run, and what the harness asks of them through an independent client.
+
+Owns making, deleting and watching topics. Must not know contenders. Brokers delete files at once and the disk is
+settled between rounds, so that one round's data does not slow the next.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from heliograph.lab.cluster import LabCluster
+
+HEAP_MB = 1024
+DELETE_DELAY_MS = 500
+SETTLE_S = 1.5
+ANSWER_TIMEOUT_S = 10.0
+QUIET = {"log_level": 2}  # brokers that end at the end of a part are no news
+BROKER_PROPERTIES = {"log.segment.delete.delay.ms": str(DELETE_DELAY_MS)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchCluster:
+    """A running one-broker cluster and the client the harness watches it with."""
+
+    lab: LabCluster
+    admin: Any
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.lab.bootstrap_servers
+
+    @property
+    def cluster_id(self) -> str:
+        return str(self.admin.list_topics(timeout=ANSWER_TIMEOUT_S).cluster_id)
+
+    def topics(self) -> dict[str, int]:
+        """Partitions of each topic that is not Kafka's own."""
+        found = self.admin.list_topics(timeout=ANSWER_TIMEOUT_S).topics
+        return {name: len(topic.partitions) for name, topic in found.items() if not name.startswith("__")}
+
+    def create(self, topic: str, partitions: int) -> None:
+        for made in self.admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+            made.result()
+        while self.topics().get(topic) != partitions:
+            time.sleep(0.02)
+
+    def delete_all_but(self, *kept: str) -> None:
+        doomed = [name for name in self.topics() if name not in kept]
+        if doomed:
+            for gone in self.admin.delete_topics(doomed).values():
+                gone.result()
+
+    def cpu_s(self) -> float:
+        times = [psutil.Process(broker.pid).cpu_times() for broker in self.lab.brokers]
+        return sum(one.user + one.system for one in times)
+
+    def size_bytes(self, topic: str) -> int:
+        """What a topic takes on disk: its batches as they travel."""
+        logs = self.lab.directory.glob(f"node-*/data/{topic}-*/*.log")
+        return sum(log.stat().st_size for log in logs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPair:
+    source: BenchCluster
+    target: BenchCluster
+
+    def cpu_s(self) -> float:
+        return self.source.cpu_s() + self.target.cpu_s()
+
+    def clear(self, *kept: str) -> None:
+        """Deletes what a round left on both clusters and waits until the disk is quiet."""
+        self.target.delete_all_but()
+        self.source.delete_all_but(*kept)
+        time.sleep(SETTLE_S)
+        os.sync()
+
+
+@contextmanager
+def cluster_pair() -> Iterator[ClusterPair]:
+    with (
+        LabCluster.start(name="bench-source", heap_mb=HEAP_MB, properties=BROKER_PROPERTIES) as source,
+        LabCluster.start(name="bench-target", heap_mb=HEAP_MB, properties=BROKER_PROPERTIES) as target,
+    ):
+        yield ClusterPair(source=_watched(source), target=_watched(target))
+
+
+def _watched(lab: LabCluster) -> BenchCluster:
+    return BenchCluster(lab=lab, admin=AdminClient({"bootstrap.servers": lab.bootstrap_servers, **QUIET}))
+
+
+class TargetEnds:
+    """How many records consumers could read from a topic that may not exist yet."""
+
+    def __init__(self, cluster: BenchCluster, topic: str, partitions: int) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._partitions = partitions
+        self._exists = False
+
+    def read(self) -> int:
+        self._exists = self._exists or self._cluster.topics().get(self._topic, 0) == self._partitions
+        if not self._exists:
+            return 0
+        asked = {TopicPartition(self._topic, p): OffsetSpec.latest() for p in range(self._partitions)}
+        answers = self._cluster.admin.list_offsets(asked, request_timeout=ANSWER_TIMEOUT_S)
+        return sum(_offset(answer) for answer in answers.values())
+
+
+def _offset(answer: Any) -> int:
+    try:
+        return max(int(answer.result().offset), 0)
+    except KafkaException:  # a partition without a leader yet: nothing is visible there
+        return 0

@@ -1,0 +1,49 @@
+"""Heliograph as its users run it, as a contender: `heliograph run` on Spark's local mode, with a config of its own."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from bench.clusters import ClusterPair
+from bench.contender import CopyJob
+
+MASTER = "local[2]"
+PYTHON_WORKER = "pyspark.daemon"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeliographRun:
+    name: str = "Heliograph"
+    code: str = "heliograph"
+    lane_mark: str | None = PYTHON_WORKER
+    ends_itself: bool = True
+    tails: bool = True
+
+    def prepare(self, job: CopyJob, pair: ClusterPair, directory: Path) -> Sequence[str]:
+        path = directory / "heliograph.yaml"
+        settings = config(job, source=pair.source.bootstrap_servers, target=pair.target.bootstrap_servers)
+        path.write_text(yaml.safe_dump(settings, sort_keys=False))
+        command = [str(Path(sys.executable).with_name("heliograph")), "run", "--config", str(path)]
+        return command if job.endless else [*command, "--until-caught-up"]
+
+
+def config(job: CopyJob, *, source: str, target: str) -> dict[str, object]:
+    return {
+        "version": 1,
+        "clusters": {"source": {"bootstrap.servers": source}, "target": {"bootstrap.servers": target}},
+        "links": {
+            "bench": {
+                "source": "source",
+                "target": "target",
+                "topics": [re.escape(job.topic)],
+                "naming": job.label + ".{topic}",
+            }
+        },
+        "spark": {"master": MASTER},
+    }
