@@ -13,8 +13,8 @@ from typing import Any
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.log_reads import read_batch
-from heliograph.controller.board import Board
 from heliograph.controller.clusters import Clusters
+from heliograph.controller.mirror import Mirror
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight
 from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.partition import MirrorPartition, TopicPartition
@@ -26,18 +26,21 @@ READS_AT_ONCE = 64
 Row = dict[str, Any]
 
 
-def live_document(board: Board, links: Iterable[str]) -> Row:
+def live_document(mirror: Mirror) -> Row:
     """What a running mirror answers on its socket."""
-    rates = {link: board.rates(link) for link in links}
+    board = mirror.board
+    rates = {link.name: board.rates(link.name) for link in mirror.settings.links}
     return {
         "links": {
             link: {"records_per_s": round(records, 1), "bytes_per_s": round(size, 1)}
             for link, (records, size) in rates.items()
         },
+        "lanes": [{"lane": lane.lane, "pid": lane.pid, "host": lane.host} for lane in mirror.lanes],
         "partitions": [
             {
                 "key": list(row.partition),
                 "state": row.state,
+                "next_offset": row.next_offset,
                 "lane": row.lane,
                 "error": row.error or row.trouble,
                 "hint": row.hint,

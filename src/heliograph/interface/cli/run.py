@@ -61,7 +61,7 @@ async def mirror(settings: Settings, *, until_caught_up: bool) -> Any:
 
     with display_for() as show:
         run = Mirror(settings, until_caught_up=until_caught_up, on_tick=show)
-        live = LiveSocket(lambda: live_document(run.board, [link.name for link in settings.links]))
+        live = LiveSocket(lambda: live_document(run))
         stop_on_signals(run.stop)
         await live.start()
         try:
