@@ -61,6 +61,11 @@ def _refuse_other_protocols(prefix: bytes) -> None:
         raise ProtocolError(
             "the peer speaks HTTP, not Kafka", hint="Check the host and port in bootstrap.servers."
         )
+    if prefix.isascii() and prefix.decode().isprintable():
+        raise ProtocolError(
+            f"the peer answers in text ({prefix.decode()}...), not in Kafka's protocol: an HTTP server?",
+            hint="Check the host and port in bootstrap.servers.",
+        )
     is_tls_record = prefix[0] in _TLS_RECORD_TYPES and prefix[1] == _TLS_MAJOR_VERSION
     if is_tls_record and prefix[2] <= _TLS_LAST_MINOR_VERSION:
         raise ProtocolError(
