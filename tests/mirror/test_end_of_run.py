@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,11 @@ def topic(source_cluster: LabCluster, unique_topic: Callable[[str], str]) -> str
 
 
 @pytest.fixture
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the run's temporary files go, so that a leftover is seen."""
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    monkeypatch.setenv("TMPDIR", str(scratch))
-    return scratch
+def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the run's temporary files go, so that a leftover is seen. Short: Unix sockets live in it."""
+    with tempfile.TemporaryDirectory(prefix="h-") as name:
+        monkeypatch.setenv("TMPDIR", name)
+        yield Path(name)
 
 
 @pytest.fixture

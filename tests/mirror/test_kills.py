@@ -19,7 +19,7 @@ from tests.support.topics import create_topic
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.faults]
 
 RATE_PER_S = 3000
-BEFORE, ALL = 12_000, 30_000  # copied at least before the kill; produced in all
+BEFORE, ALL = 12_000, 24_000  # copied at least before the kill; produced in all
 GONE_LIMIT_S = 20.0
 
 
@@ -75,15 +75,16 @@ def test_a_killed_driver_goes_on_when_started_again(
     source_cluster: LabCluster, target_cluster: LabCluster, topic: str, config: Path, tmp_path: Path
 ) -> None:
     source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
-    with SteadyProducer(source, topic, rate_per_s=RATE_PER_S) as producer:
-        with MirrorProcess(config, runtime=tmp_path) as mirror:
+    with MirrorProcess(config, runtime=tmp_path) as mirror:
+        mirror.wait_until(lambda: len(mirror.lane_pids()) == 2, "two lanes")
+        with SteadyProducer(source, topic, rate_per_s=RATE_PER_S) as producer:
             mirror.wait_until(lambda: mirror.copied() >= BEFORE, "a good part copied")
             copied, family = mirror.copied(), mirror.family()
             os.kill(mirror.pid, signal.SIGKILL)
             _, alive = psutil.wait_procs(family, timeout=GONE_LIMIT_S)
             assert not alive, f"left behind by the killed driver: {alive}"
-        producer.wait_for(max(ALL, copied * 2))
-        produced = producer.stop()
+            producer.wait_for(ALL)
+            produced = producer.stop()
     with MirrorProcess(config, "--until-caught-up", "--json", runtime=tmp_path) as again:
         assert again.result()["caught_up"]
     _check_fault_was_amid(copied, produced)

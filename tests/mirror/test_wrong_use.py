@@ -66,9 +66,11 @@ def _http_server() -> Iterator[int]:
     with HTTPServer(("127.0.0.1", 0), Quiet) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield server.server_port
-        server.shutdown()
-        thread.join()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_a_closed_port_is_exit_3_and_named(tmp_path: Path) -> None:

@@ -69,20 +69,24 @@ class SparkStandalone:
                     member.kill()
 
     def _start(self, name: str, *arguments: str) -> None:
-        jars = Path(pyspark.__file__).parent / "jars"
+        home = Path(pyspark.__file__).parent
         work = self._directory / f"{name}-{len(self._processes)}"
         work.mkdir()
         command = [
-            str(find_java() / "bin" / "java"),
-            "-Xmx256m",
-            "-cp",
-            f"{jars}/*",
+            str(home / "bin" / "spark-class"),
             f"org.apache.spark.deploy.{name}",
             "--host",
             "127.0.0.1",
             *arguments,
         ]
-        environment = {**os.environ, "SPARK_WORKER_DIR": str(work), "SPARK_LOCAL_DIRS": str(work)}
+        environment = {
+            **os.environ,
+            "JAVA_HOME": str(find_java()),
+            "SPARK_HOME": str(home),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_WORKER_DIR": str(work),
+            "SPARK_LOCAL_DIRS": str(work),
+        }
         with (work / "log").open("wb") as log:
             self._processes.append(
                 subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=work)
