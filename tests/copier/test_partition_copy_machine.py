@@ -55,7 +55,8 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
 
     @rule(asked=st.integers(0, 50))
     def records_nobody_wants_arrive(self, asked: int) -> None:
-        if asked != self.copy.fetch_offset():
+        # What was asked for before the copy had enough is taken all the same: fetching it again would cost more.
+        if asked != self.copy._fetch_offset or self.copy.phase not in (Phase.PROBE, Phase.STREAM):
             before = self.budget.used_bytes
             self.deliver([batch(asked)], asked)
             assert self.budget.used_bytes == before

@@ -21,6 +21,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
+import numpy
+
 from heliograph.cluster.properties import ClientProperties
 from heliograph.model.errors import Disconnected, HeliographError, ProtocolError, RequestTimedOut
 from heliograph.wire.frame import decode_response_header, encode_request_header, frame_size
@@ -140,7 +142,8 @@ class Connection(asyncio.BufferedProtocol):
             if self._frame is None:
                 if self._filled == PREFIX_BYTES:
                     size = frame_size(bytes(self._prefix), self._frame_limit)
-                    self._frame, self._filled = memoryview(bytearray(size)), 0
+                    # Not zeroed first: a bytearray costs a tenth of a lane's CPU, measured on 640 MB.
+                    self._frame, self._filled = numpy.empty(size, numpy.uint8).data, 0
             elif self._filled == len(self._frame):
                 frame, self._frame, self._filled = self._frame, None, 0
                 self._receive(frame)
