@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from heliograph.cluster.admin import TopicConfig, describe_topic_configs
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.log_reads import LogSpan, read_batch, read_producer, read_span
+from heliograph.cluster.log_reads import LogSpan, read_batch, read_producer, read_span, read_stable_end
 from heliograph.cluster.metadata import ClusterMetadata, TopicMetadata
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.model.errors import ProtocolError, RequestFailed
@@ -103,10 +103,12 @@ async def _see(
     source: ClusterClient, target: ClusterClient, here: TopicPartition, there: TopicPartition | None
 ) -> PartitionSight:
     span: LogSpan | None = None
+    end: int | None = None
     try:
         span = await read_span(source, here)
+        end = await read_stable_end(source, here)
         if there is None:
-            return PartitionSight(source=span)
+            return PartitionSight(source=span, source_end=end)
         target_span = await read_span(target, there)
         last = None
         if target_span.start < target_span.high_watermark:
@@ -114,9 +116,10 @@ async def _see(
         own_id = producer_id(source.metadata.cluster_id, here.topic)
         return PartitionSight(
             source=span,
+            source_end=end,
             target=target_span,
             last_producer_id=last[0].producer_id if last else None,
             producer=await read_producer(target, there, own_id),
         )
     except (RequestFailed, ProtocolError) as problem:
-        return PartitionSight(source=span, unreadable=problem.message)
+        return PartitionSight(source=span, source_end=end, unreadable=problem.message)

@@ -129,8 +129,7 @@ def _plan_topic(
         if isinstance(verdict, Refused):
             refusals.append(RefusePartition(partition=partition, why=verdict))
         else:
-            goal = sight.source.high_watermark if sight.source else None
-            copies.append(CopyPartition(spec=spec, next_offset=verdict.next_offset, goal=goal))
+            copies.append(CopyPartition(spec=spec, next_offset=verdict.next_offset, goal=sight.source_end))
 
 
 def _refuse_topic(

@@ -12,9 +12,13 @@ from heliograph.model.link import Link
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSight:
-    """Both ends of one partition. What the target side lacks is None; `unreadable` says why it could not be seen."""
+    """Both ends of one partition. What the target side lacks is None; `unreadable` says why it could not be seen.
+
+    `source_end` is what a consumer of the link can read: with an open transaction that is not the end of the log.
+    """
 
     source: LogSpan | None
+    source_end: int | None
     target: LogSpan | None = None
     last_producer_id: int | None = None
     producer: ProducerState | None = None

@@ -98,7 +98,7 @@ async def _partition(
 ) -> Row:
     seen, target = sight.source, sight.target
     next_offset = target.high_watermark if target else 0
-    lag = max(seen.high_watermark - next_offset, 0) if seen else None
+    lag = None if sight.source_end is None else max(sight.source_end - next_offset, 0)
     lag_ms = await _lag_ms(source, key.source, next_offset, lag, now)
     return {
         "source_topic": key.source_topic,
@@ -106,7 +106,7 @@ async def _partition(
         "partition": key.partition,
         "state": told["state"] if told else PartitionState.UNKNOWN,
         "source_start": seen.start if seen else None,
-        "source_end": seen.high_watermark if seen else None,
+        "source_end": sight.source_end,
         "next_offset": next_offset,
         "target_end": target.high_watermark if target else None,
         "lag_records": lag,

@@ -42,7 +42,8 @@ def command(
     board = asyncio.run(mirror(settings, until_caught_up=until_caught_up))
     if until_caught_up or board.stopped:
         output.emit(_result(board), output.chosen(form, as_json), _table)
-    if until_caught_up and not (board.finished and not board.stopped):
+    nothing_to_do = bool(board.rows) and len(board.stopped) == len(board.rows)
+    if nothing_to_do or (until_caught_up and (board.stopped or not board.finished)):
         raise typer.Exit(1)
 
 
