@@ -45,15 +45,25 @@ class _JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
-class _StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]  # generic for the checker only
-    """Ours, so that configuring again replaces it and leaves everybody else's handlers alone."""
+class _StderrHandler(logging.Handler):
+    """Ours, so that configuring again replaces it and leaves everybody else's handlers alone.
+
+    Writes to whatever stderr is now: a live display puts itself in its place, and lines go above it.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except OSError:
+            self.handleError(record)
 
 
 def configure(level: Level = Level.info, form: LogFormat = LogFormat.text) -> None:
     """Our own logs from `level` on; the libraries' warnings, and at debug also what they tell at info."""
     root = logging.getLogger()
     root.handlers = [handler for handler in root.handlers if not isinstance(handler, _StderrHandler)]
-    root.addHandler(_StderrHandler(sys.stderr))
+    root.addHandler(_StderrHandler())
     _set_level(level)
     _set_form(form)
 
