@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from heliograph.engine import session
 from heliograph.engine.session import conf_for, master_with_retries
 from heliograph.model.settings import SparkSettings
 
@@ -82,3 +87,20 @@ def test_the_users_conf_may_hold_secrets_and_is_left_as_it_was() -> None:
     conf_for(settings, DIRECTORY)
     assert user_conf == {"spark.authenticate.secret": "hush"}
     assert "hush" not in repr(settings)
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left = tmp_path / f"{session.DIRECTORY_PREFIX}{gone.pid}-abc"
+    in_use = tmp_path / f"{session.DIRECTORY_PREFIX}{os.getpid()}-abc"
+    foreign = tmp_path / f"{session.DIRECTORY_PREFIX}notes-abc"
+    for directory in (left, in_use, foreign):
+        directory.mkdir()
+    session.sweep()
+    assert not left.exists()
+    assert in_use.exists()
+    assert foreign.exists()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -16,6 +17,7 @@ from heliograph.engine.session import Session
 
 BACKOFF_FIRST_S = 0.2
 BACKOFF_MAX_S = 10.0
+LONG_LIFE_S = 60.0  # a lane that lived so long is started again without delay
 WATCH_S = 0.5
 
 log = logging.getLogger(__name__)
@@ -59,7 +61,10 @@ class LaneJobs:
     def _keep_running(self, ticket: LaneTicket) -> None:
         wait_s = BACKOFF_FIRST_S
         while not self._stopping.is_set() and not self._session.lost:
+            began_at = time.monotonic()
             ended = self._run_once(ticket)
+            if time.monotonic() - began_at > LONG_LIFE_S:
+                wait_s = BACKOFF_FIRST_S
             if self._stopping.is_set() or self._session.lost:
                 return
             log.warning("lane %d ended (%s); starting it again in %.1f s", ticket.lane, ended, wait_s)

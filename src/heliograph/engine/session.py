@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from heliograph.model.errors import EngineLost
 from heliograph.model.settings import SparkSettings
 
@@ -21,6 +23,7 @@ JVM_END_TIMEOUT_S = 5.0
 # A Unix socket's path has at most 108 characters, and Spark adds a name of about 45 to the directory. Without such
 # sockets Python jobs start some 40 ms later, over loopback.
 SOCKET_DIRECTORY_LIMIT = 60
+DIRECTORY_PREFIX = "heliograph-run-"
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
 
 _DEFAULTS = {
@@ -73,11 +76,20 @@ def conf_for(settings: SparkSettings, directory: Path) -> dict[str, str]:
     return own | dict(settings.conf)
 
 
+def sweep() -> None:
+    """Remove what runs that were killed have left behind."""
+    for left in Path(tempfile.gettempdir()).glob(f"{DIRECTORY_PREFIX}*-*"):
+        pid = left.name.removeprefix(DIRECTORY_PREFIX).partition("-")[0]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(left, ignore_errors=True)
+
+
 class Session:
     """A running Spark session with a directory of its own, both gone after `stop`."""
 
     def __init__(self, settings: SparkSettings) -> None:
-        self._directory = Path(tempfile.mkdtemp(prefix="heliograph-"))
+        sweep()
+        self._directory = Path(tempfile.mkdtemp(prefix=f"{DIRECTORY_PREFIX}{os.getpid()}-"))
         try:
             self.spark = _start(settings, self._directory)
         except BaseException:
