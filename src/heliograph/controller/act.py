@@ -54,6 +54,7 @@ async def _await_leaders(client: ClusterClient, creation: CreateTopic) -> None:
             while not all(client.leader(where) for where in partitions):
                 try:
                     await client.refresh()
+                    problem = None
                 except (RequestFailed, ProtocolError) as failed:
                     problem = failed
                 await asyncio.sleep(LEADERS_POLL_S)

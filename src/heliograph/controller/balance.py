@@ -9,13 +9,16 @@ from heliograph.controller.plan import CopyPartition
 
 
 def balance(copies: Sequence[CopyPartition], lanes: int) -> list[list[CopyPartition]]:
-    """The largest backlogs first, each to the lane with the least so far; equal ones by count of partitions."""
+    """The largest backlogs first, each to the lane with the least so far; then the caught-up ones, evenly by count."""
     assigned: list[list[CopyPartition]] = [[] for _ in range(lanes)]
+    by_size = sorted(copies, key=lambda c: (-c.backlog, c.spec.partition))
     load = [(0, 0, lane) for lane in range(lanes)]
-    for copy in sorted(copies, key=lambda c: (-c.backlog, c.spec.partition)):
+    for copy in (c for c in by_size if c.backlog):
         backlog, count, lane = heapq.heappop(load)
         assigned[lane].append(copy)
         heapq.heappush(load, (backlog + copy.backlog, count + 1, lane))
+    for copy in (c for c in by_size if not c.backlog):
+        min(assigned, key=len).append(copy)
     return assigned
 
 

@@ -16,7 +16,10 @@ RATE_WINDOW_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardRow:
-    """`goal`: the source's end when the run began, None where it could not be read. `lane` None: on no lane now."""
+    """`goal`: the source's end when the run began, None where it could not be read. `lane` None: on no lane now.
+
+    `records` and `size_bytes`: copied by this run.
+    """
 
     partition: MirrorPartition
     state: PartitionState
@@ -25,6 +28,7 @@ class BoardRow:
     source_end: int
     goal: int | None
     lane: int | None = None
+    records: int = 0
     size_bytes: int = 0
     reason: str | None = None
     error: str | None = None
@@ -41,7 +45,7 @@ class BoardRow:
 class Board:
     def __init__(self, copies: Iterable[CopyPartition], refusals: Iterable[RefusePartition]) -> None:
         self.rows: dict[MirrorPartition, BoardRow] = {}
-        self._seen_bytes: dict[MirrorPartition, int] = {}
+        self._seen: dict[MirrorPartition, tuple[int, int]] = {}  # what its lane has counted, since it is up
         self._samples: deque[tuple[float, dict[str, tuple[int, int]]]] = deque()
         for copy in copies:
             self.rows[copy.spec.partition] = _pending(copy)
@@ -53,16 +57,18 @@ class Board:
         old = self.rows.get(progress.partition)
         if old is None:
             return None
-        seen = self._seen_bytes.get(progress.partition, 0)
-        fresh_bytes = progress.size_bytes - seen if progress.size_bytes >= seen else progress.size_bytes
-        self._seen_bytes[progress.partition] = progress.size_bytes
+        seen_records, seen_bytes = self._seen.get(progress.partition, (0, 0))
+        if progress.size_bytes < seen_bytes:  # a new lane counts from 0
+            seen_records = seen_bytes = 0
+        self._seen[progress.partition] = (progress.records, progress.size_bytes)
         new = replace(
             old,
             state=progress.state,
             next_offset=old.next_offset if progress.next_offset is None else progress.next_offset,
             source_end=max(progress.source_end, old.source_end),
             lane=lane,
-            size_bytes=old.size_bytes + fresh_bytes,
+            records=old.records + max(progress.records - seen_records, 0),
+            size_bytes=old.size_bytes + progress.size_bytes - seen_bytes,
             reason=progress.reason,
             error=progress.error,
             hint=progress.hint,
@@ -74,7 +80,7 @@ class Board:
     def lane_gone(self, lane: int) -> None:
         for key, row in self.rows.items():
             if row.lane == lane:
-                self._seen_bytes[key] = 0
+                self._seen[key] = (0, 0)
                 state = row.state if row.state is PartitionState.STOPPED else PartitionState.PENDING
                 self.rows[key] = replace(row, lane=None, state=state)
 
@@ -82,7 +88,7 @@ class Board:
 
     @property
     def copied_records(self) -> int:
-        return sum(row.next_offset - row.first_offset for row in self.rows.values())
+        return sum(row.records for row in self.rows.values())
 
     @property
     def copied_bytes(self) -> int:
@@ -106,8 +112,7 @@ class Board:
         totals: dict[str, tuple[int, int]] = {}
         for row in self.rows.values():
             records, size_bytes = totals.get(row.partition.link, (0, 0))
-            copied = row.next_offset - row.first_offset
-            totals[row.partition.link] = (records + copied, size_bytes + row.size_bytes)
+            totals[row.partition.link] = (records + row.records, size_bytes + row.size_bytes)
         self._samples.append((now, totals))
         while len(self._samples) > 2 and self._samples[1][0] <= now - RATE_WINDOW_S:
             self._samples.popleft()

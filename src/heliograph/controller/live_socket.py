@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import socket
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ READ_TIMEOUT_S = 2.0
 READ_LIMIT_BYTES = 64 << 20
 
 Document = dict[str, Any]
+
+log = logging.getLogger(__name__)
 
 
 def runtime_directory() -> Path:
@@ -36,9 +40,13 @@ class LiveSocket:
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._path.unlink(missing_ok=True)
-        self._server = await asyncio.start_unix_server(self._answer, self._path)
+        """A mirror that cannot be asked mirrors all the same: `status` then says `unknown`."""
+        try:
+            _make_private(self._path.parent)
+            self._path.unlink(missing_ok=True)
+            self._server = await asyncio.start_unix_server(self._answer, self._path)
+        except OSError as problem:
+            log.warning("`heliograph status` cannot ask this mirror: %s: %s", self._path, problem)
 
     async def stop(self) -> None:
         if self._server is not None:
@@ -52,6 +60,13 @@ class LiveSocket:
             writer.write(json.dumps(self._describe()).encode())
             await writer.drain()
         writer.close()
+
+
+def _make_private(directory: Path) -> None:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if directory.stat().st_uid != os.getuid():
+        raise PermissionError(f"{directory} belongs to somebody else")
+    directory.chmod(0o700)
 
 
 def ask_all() -> list[Document]:
@@ -71,17 +86,18 @@ def _ask(path: Path) -> Document | None:
             return _read(peer)
         except ConnectionRefusedError:
             path.unlink(missing_ok=True)  # left behind by a process that was killed
-        except (OSError, ValueError):
-            return None  # busy or half gone: status says `unknown`
+        except (OSError, ValueError, RecursionError):
+            return None  # busy, half gone or no mirror: status says `unknown`
     return None
 
 
 def _read(peer: socket.socket) -> Document:
     received = bytearray()
+    deadline = time.monotonic() + READ_TIMEOUT_S
     while part := peer.recv(1 << 16):
         received += part
-        if len(received) > READ_LIMIT_BYTES:
-            raise ValueError("a live document over the limit")
+        if len(received) > READ_LIMIT_BYTES or time.monotonic() > deadline:
+            raise ValueError("a live document over the limit of size or time")
     document = json.loads(received)
     if not isinstance(document, dict):
         raise ValueError("a live document that is no object")

@@ -193,9 +193,13 @@ class Mirror:
         assert self._engine is not None
         lane.pid, lane.host = pid, host
         log.info("lane %d is up on %s (process %d)", lane.lane, host, pid)
-        links = {copy.spec.partition.link for copy in lane.copies}
+        specs = [c.spec for c in lane.copies if not self._is_stopped(c)]  # what stopped stays so
+        links = {spec.partition.link for spec in specs}
         ends = [ends for ends in self._clusters.ends() if ends.link in links]
-        self._engine.send(lane.lane, encode_assignment(ends, [copy.spec for copy in lane.copies]))
+        self._engine.send(lane.lane, encode_assignment(ends, specs))
+
+    def _is_stopped(self, copy: CopyPartition) -> bool:
+        return self.board.rows[copy.spec.partition].state is PartitionState.STOPPED
 
     def _renew(self) -> None:
         assert self._engine is not None

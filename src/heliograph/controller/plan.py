@@ -112,9 +112,8 @@ def _plan_topic(
         effective=topic.config.effective,
         target_brokers=snapshot.target_brokers,
     )
-    if refused is None and target is None:
-        creations.append(CreateTopic(link=link.name, topic=target_name, shape=shape))
     configs = target.config.effective if target else shape.configs
+    wanted = False
     for number, sight in topic.partitions.items():
         partition = MirrorPartition(link.name, topic.name, target_name, number)
         spec = CopySpec(
@@ -130,6 +129,9 @@ def _plan_topic(
             refusals.append(RefusePartition(partition=partition, why=verdict))
         else:
             copies.append(CopyPartition(spec=spec, next_offset=verdict.next_offset, goal=sight.source_end))
+            wanted = True
+    if wanted and target is None:
+        creations.append(CreateTopic(link=link.name, topic=target_name, shape=shape))
 
 
 def _refuse_topic(

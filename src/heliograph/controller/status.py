@@ -22,6 +22,7 @@ from heliograph.model.states import PartitionState
 
 SCHEMA = "heliograph.status/1"
 READS_AT_ONCE = 64
+_TOLD = ("state", "lane", "error", "hint")
 
 Row = dict[str, Any]
 
@@ -53,11 +54,25 @@ def live_document(mirror: Mirror) -> Row:
 async def status_document(
     snapshots: Iterable[LinkSnapshot], clusters: Clusters, live: Iterable[Row], now: datetime
 ) -> Row:
-    told = {MirrorPartition(*p["key"]): p for document in live for p in document["partitions"]}
-    rates = {name: rate for document in live for name, rate in document["links"].items()}
+    told, rates = _told(live)
     slots = asyncio.Semaphore(READS_AT_ONCE)
     links = [await _link(s, clusters.source(s.link.name), told, rates, slots, now) for s in snapshots]
     return {"schema": SCHEMA, "at": now.astimezone(UTC).isoformat(timespec="milliseconds"), "links": links}
+
+
+def _told(live: Iterable[Row]) -> tuple[dict[MirrorPartition, Row], dict[str, Row]]:
+    """What running mirrors say of partitions and links; an answer of another shape is as good as none."""
+    partitions: dict[MirrorPartition, Row] = {}
+    rates: dict[str, Row] = {}
+    for document in live:
+        try:
+            rows = {MirrorPartition(*p["key"]): {k: p[k] for k in _TOLD} for p in document["partitions"]}
+            links = {str(name): dict(rate) for name, rate in document["links"].items()}
+        except (AttributeError, KeyError, TypeError, ValueError):
+            continue
+        partitions |= rows
+        rates |= links
+    return partitions, rates
 
 
 async def _link(
@@ -97,14 +112,15 @@ async def _partition(
     key: MirrorPartition, sight: PartitionSight, source: ClusterClient, told: Row | None, now: datetime
 ) -> Row:
     seen, target = sight.source, sight.target
-    next_offset = target.high_watermark if target else 0
-    lag = None if sight.source_end is None else max(sight.source_end - next_offset, 0)
-    lag_ms = await _lag_ms(source, key.source, next_offset, lag, now)
+    next_offset = _next_offset(sight)
+    known = sight.source_end is not None and next_offset is not None
+    lag = max((sight.source_end or 0) - (next_offset or 0), 0) if known else None
+    lag_ms = await _lag_ms(source, key.source, next_offset or 0, lag, now)
     return {
         "source_topic": key.source_topic,
         "target_topic": key.target_topic,
         "partition": key.partition,
-        "state": told["state"] if told else PartitionState.UNKNOWN,
+        "state": str(told["state"] if told else PartitionState.UNKNOWN),
         "source_start": seen.start if seen else None,
         "source_end": sight.source_end,
         "next_offset": next_offset,
@@ -116,6 +132,13 @@ async def _partition(
         "error": (told["error"] if told else None) or sight.unreadable,
         "hint": told["hint"] if told else None,
     }
+
+
+def _next_offset(sight: PartitionSight) -> int | None:
+    """What is durable on the target; 0 where there is no target yet, None where it could not be read."""
+    if sight.target is not None:
+        return sight.target.high_watermark
+    return None if sight.unreadable else 0
 
 
 async def _lag_ms(
@@ -143,8 +166,8 @@ def _overall(states: list[str]) -> str:
         PartitionState.COPYING,
     ):
         if state in states:
-            return state
-    return PartitionState.CAUGHT_UP if states else PartitionState.UNKNOWN
+            return str(state)
+    return str(PartitionState.CAUGHT_UP if states else PartitionState.UNKNOWN)
 
 
 def _total(values: list[int | None]) -> int | None:

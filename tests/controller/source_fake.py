@@ -1,0 +1,80 @@
+"""A source cluster that answers fetches of single batches: all that `status` asks of a client itself."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from kafka.protocol.consumer.fetch import FetchResponse
+
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.metadata import Leader
+from heliograph.cluster.properties import ClientProperties
+from heliograph.controller.clusters import Clusters
+from heliograph.model.errors import Disconnected
+from heliograph.model.partition import TopicPartition
+from heliograph.wire.api_keys import ApiKey
+from tests.wire.batches import make_batch
+
+VERSION = 11
+
+
+class Source:
+    """`batches`: base offset to timestamp, one record each. Plays client and connection."""
+
+    name = "sf"
+    address = "127.0.0.1:9092"
+    versions = {ApiKey.FETCH: (4, VERSION)}  # noqa: RUF012 - a constant of the fake
+    properties = ClientProperties(bootstrap_servers=(("127.0.0.1", 9092),))
+
+    def __init__(
+        self, batches: dict[int, int] | None = None, *, led: bool = True, alive: bool = True, error: int = 0
+    ) -> None:
+        self.batches, self.led, self.alive, self.error = batches or {}, led, alive, error
+        self.fetches = 0
+
+    def leader(self, _where: TopicPartition) -> Leader | None:
+        return Leader(0, 3) if self.led else None
+
+    async def connection(self, _node: int, _purpose: str) -> Source:
+        return self
+
+    async def request(self, *_: Any, **__: Any) -> memoryview:
+        self.fetches += 1
+        if not self.alive:
+            raise Disconnected("broker 0 is gone")
+        records = b"".join(
+            make_batch([(None, b"value", [])], base_offset=offset, timestamp=timestamp)
+            for offset, timestamp in sorted(self.batches.items())
+        )
+        topic = FetchResponse.FetchableTopicResponse
+        answer = topic.PartitionData(
+            partition_index=0,
+            error_code=self.error,
+            high_watermark=100,
+            last_stable_offset=100,
+            log_start_offset=0,
+            aborted_transactions=[],
+            preferred_read_replica=-1,
+            records=records,
+        )
+        body = FetchResponse(
+            throttle_time_ms=0,
+            error_code=0,
+            session_id=0,
+            responses=[topic(topic="orders", partitions=[answer])],
+        )
+        return memoryview(body.encode(version=VERSION))
+
+
+class SourceOnly:
+    """The driver's clusters, as far as `status` asks them."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def source(self, _link: str) -> ClusterClient:
+        return cast(ClusterClient, self._source)
+
+
+def clusters_of(source: Source) -> Clusters:
+    return cast(Clusters, SourceOnly(source))

@@ -1,0 +1,277 @@
+"""The board: sums and states from the lanes' reports."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from heliograph.controller.board import RATE_WINDOW_S, Board
+from heliograph.model.partition import MirrorPartition
+from heliograph.model.states import PartitionState
+
+from .observed import copy, partition, progress, refusal
+
+P0, P1, BAD = partition(0), partition(1), partition(0, topic="bad")
+
+
+def board_of(*, first: int = 0, goal: int | None = 100) -> Board:
+    return Board([copy(P0, next_offset=first, goal=goal)], [])
+
+
+# -- states
+
+
+def test_a_partition_waits_for_its_lane_and_a_refused_one_is_stopped_from_the_start() -> None:
+    board = Board([copy(P0, next_offset=40)], [refusal(BAD)])
+    assert board.rows[P0].state is PartitionState.PENDING
+    assert board.rows[P0].lane is None
+    (stopped,) = board.stopped
+    assert (stopped.partition, stopped.error, stopped.hint) == (BAD, "somebody else wrote it", "delete it")
+    assert (board.copied_records, board.copied_bytes, board.lag_records) == (0, 0, 60)
+
+
+def test_a_report_gives_the_row_before_and_after() -> None:
+    board = board_of()
+    change = board.report(3, progress(P0, 10, trouble="broker 1 is gone"))
+    assert change is not None
+    old, new = change
+    assert old.state is PartitionState.PENDING
+    assert (new.state, new.lane, new.next_offset) == (PartitionState.COPYING, 3, 10)
+    assert new.trouble == "broker 1 is gone"
+    assert board.rows[P0] == new
+
+
+def test_a_report_of_a_partition_that_is_not_of_this_run_is_ignored() -> None:
+    board = board_of()
+    assert board.report(0, progress(BAD, 10)) is None
+    assert list(board.rows) == [P0]
+
+
+def test_a_report_without_a_position_keeps_the_last_known_one() -> None:
+    board = board_of()
+    board.report(0, progress(P0, 70))
+    board.report(0, progress(P0, None, state=PartitionState.ALIGNING))
+    assert board.rows[P0].next_offset == 70
+    assert board.rows[P0].state is PartitionState.ALIGNING
+
+
+def test_trouble_is_over_with_the_first_report_without_it() -> None:
+    board = board_of()
+    board.report(0, progress(P0, 10, trouble="broker 1 is gone"))
+    board.report(0, progress(P0, 20))
+    assert board.rows[P0].trouble is None
+
+
+def test_a_lane_that_goes_away_leaves_its_own_partitions_pending_and_no_others() -> None:
+    board = Board([copy(P0), copy(P1)], [])
+    board.report(0, progress(P0, 10))
+    board.report(1, progress(P1, 20))
+    board.lane_gone(0)
+    assert (board.rows[P0].state, board.rows[P0].lane) == (PartitionState.PENDING, None)
+    assert (board.rows[P1].state, board.rows[P1].lane) == (PartitionState.COPYING, 1)
+    assert board.rows[P0].next_offset == 10
+
+
+def test_a_stopped_partition_stays_stopped_when_its_lane_goes_away() -> None:
+    board = board_of()
+    board.report(0, progress(P0, 10, state=PartitionState.STOPPED, reason="lost", error="gone", hint="h"))
+    board.lane_gone(0)
+    (row,) = board.stopped
+    assert (row.reason, row.error, row.hint, row.lane) == ("lost", "gone", "h", None)
+
+
+# -- the end of a run
+
+
+@pytest.mark.parametrize(("next_offset", "finished"), [(99, False), (100, True), (101, True)])
+def test_a_run_is_finished_when_the_sources_end_at_its_start_is_reached(
+    next_offset: int, finished: bool
+) -> None:
+    board = board_of(goal=100)
+    board.report(0, progress(P0, next_offset, source_end=5_000))
+    assert board.finished is finished
+
+
+def test_an_empty_source_partition_is_finished_before_any_report() -> None:
+    assert board_of(goal=0).finished
+
+
+def test_a_partition_whose_source_could_not_be_read_is_finished_once_it_is_caught_up() -> None:
+    board = board_of(goal=None)
+    assert not board.finished
+    board.report(0, progress(P0, 10))
+    assert not board.finished
+    board.report(0, progress(P0, 100, state=PartitionState.CAUGHT_UP))
+    assert board.finished
+
+
+def test_a_stopped_partition_does_not_keep_a_run_from_its_end() -> None:
+    board = Board([copy(P0)], [refusal(BAD)])
+    board.report(0, progress(P0, 100))
+    assert board.finished
+    assert len(board.stopped) == 1
+
+
+# -- sums
+
+
+def test_a_lane_that_came_back_counts_its_bytes_from_nothing_and_the_sum_goes_on() -> None:
+    board = board_of()
+    board.report(0, progress(P0, 40, size_bytes=4_000))
+    board.lane_gone(0)
+    board.report(0, progress(P0, 40, records=0, size_bytes=0))
+    board.report(0, progress(P0, 90, records=50, size_bytes=5_000))
+    assert (board.copied_bytes, board.copied_records) == (9_000, 90)
+
+
+def test_only_records_copied_in_this_run_are_counted() -> None:
+    board = board_of(first=40)
+    board.report(0, progress(P0, 90, records=50))
+    assert board.copied_records == 50
+
+
+def test_records_that_were_there_before_the_run_are_not_counted_where_the_plan_could_not_see_them() -> None:
+    # A target that could not be read is planned from 0; its lane then finds 90 records there and copies ten.
+    board = board_of(first=0)
+    board.report(0, progress(P0, 90, records=0))
+    board.report(0, progress(P0, 100, records=10))
+    assert board.copied_records == 10
+
+
+def test_a_target_that_was_truncated_below_the_runs_start_gives_no_negative_count() -> None:
+    board = board_of(first=40)
+    board.report(0, progress(P0, 30, records=0))
+    assert board.copied_records >= 0
+    assert board.lag_records == 70
+
+
+def test_the_sources_end_never_goes_back_with_an_old_report() -> None:
+    board = board_of()
+    board.report(0, progress(P0, 50, source_end=300))
+    board.report(0, progress(P0, 60, source_end=200))
+    assert board.lag_records == 240
+
+
+class BoardMachine(RuleBasedStateMachine):
+    """Lanes report forward and backward positions, die, and come back counting their bytes from 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.board = Board([copy(P0, next_offset=50), copy(P1, goal=None)], [refusal(BAD)])
+        self.sent: dict[MirrorPartition, int] = {}  # bytes by the lane that lives now
+        self.before = 0  # bytes by lanes that are gone
+        self.highest = 0
+
+    @rule(
+        where=st.sampled_from([P0, P1]),
+        next_offset=st.none() | st.integers(50, 10_000),
+        fresh_bytes=st.integers(0, 10_000),
+        source_end=st.integers(0, 10_000),
+        state=st.sampled_from(list(PartitionState)),
+    )
+    def lane_reports(
+        self,
+        where: MirrorPartition,
+        next_offset: int | None,
+        fresh_bytes: int,
+        source_end: int,
+        state: PartitionState,
+    ) -> None:
+        self.sent[where] = self.sent.get(where, 0) + fresh_bytes
+        self.board.report(
+            where.partition,
+            progress(where, next_offset, size_bytes=self.sent[where], source_end=source_end, state=state),
+        )
+
+    @rule(where=st.sampled_from([P0, P1]))
+    def lane_goes_away(self, where: MirrorPartition) -> None:
+        self.before += self.sent.pop(where, 0)
+        self.board.lane_gone(where.partition)
+
+    @rule(lane=st.integers(2, 9))
+    def lane_without_partitions_goes_away(self, lane: int) -> None:
+        self.board.lane_gone(lane)
+
+    @invariant()
+    def bytes_are_all_counted_once(self) -> None:
+        assert self.board.copied_bytes == self.before + sum(self.sent.values())
+        assert self.board.copied_bytes >= self.highest
+        self.highest = self.board.copied_bytes
+
+    @invariant()
+    def nothing_is_negative(self) -> None:
+        assert self.board.copied_records >= 0
+        assert self.board.lag_records >= 0
+
+    @invariant()
+    def a_refused_partition_stays_refused(self) -> None:
+        assert BAD in {row.partition for row in self.board.stopped}
+
+
+TestBoardMachine = BoardMachine.TestCase
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 10_000)), max_size=30))
+def test_copied_bytes_never_shrink_even_when_a_lane_came_back_unnoticed(
+    steps: list[tuple[bool, int]],
+) -> None:
+    board, highest = board_of(), 0
+    for gone, size_bytes in steps:
+        if gone:
+            board.lane_gone(0)
+        board.report(0, progress(P0, 1, size_bytes=size_bytes))
+        assert board.copied_bytes >= highest
+        highest = board.copied_bytes
+
+
+# -- rates
+
+
+def test_there_is_no_rate_before_two_samples() -> None:
+    board = board_of()
+    assert board.rates("sf-to-nyc") == (0.0, 0.0)
+    board.sample(10.0)
+    assert board.rates("sf-to-nyc") == (0.0, 0.0)
+
+
+def test_a_rate_is_what_was_copied_over_the_time_it_took() -> None:
+    board = board_of()
+    board.sample(10.0)
+    board.report(0, progress(P0, 100, size_bytes=50_000))
+    board.sample(12.0)
+    assert board.rates("sf-to-nyc") == (50.0, 25_000.0)
+
+
+def test_links_have_rates_of_their_own_and_an_unknown_link_has_none() -> None:
+    other = partition(0, link="sf-to-lax")
+    board = Board([copy(P0), copy(other)], [])
+    board.sample(0.0)
+    board.report(0, progress(P0, 10))
+    board.report(0, progress(other, 30))
+    board.sample(1.0)
+    assert board.rates("sf-to-nyc")[0] == 10
+    assert board.rates("sf-to-lax")[0] == 30
+    assert board.rates("nowhere") == (0.0, 0.0)
+
+
+def test_a_rate_falls_to_nothing_when_nothing_was_copied_for_the_window() -> None:
+    board = board_of()
+    board.sample(0.0)
+    board.report(0, progress(P0, 100))
+    for tenth in range(1, 62 + 10 * int(RATE_WINDOW_S)):
+        board.sample(tenth / 10)
+    assert board.rates("sf-to-nyc") == (0.0, 0.0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1_000), st.sampled_from([0.0, 0.1, 7.0])), max_size=20))
+def test_rates_are_finite_and_never_negative(steps: list[tuple[int, float]]) -> None:
+    board, now = board_of(), 0.0
+    for next_offset, wait_s in steps:
+        now += wait_s
+        board.report(0, progress(P0, next_offset, size_bytes=next_offset))
+        board.sample(now)
+        assert all(math.isfinite(rate) and rate >= 0 for rate in board.rates("sf-to-nyc"))

@@ -1,0 +1,259 @@
+"""Plan: from what was observed to what is to be done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from heliograph.controller.plan import DEFAULT_MAX_MESSAGE_BYTES, Plan, plan
+from heliograph.controller.snapshot import LinkSnapshot, PartitionSight
+from heliograph.model.errors import ConfigError
+from heliograph.model.link import Link
+from heliograph.model.partition import MirrorPartition
+from heliograph.model.producer_id import cluster_code, producer_id
+from heliograph.model.states import StopReason
+
+from .observed import (
+    LINK,
+    NYC_ID,
+    SF_ID,
+    config,
+    mirrored_sight,
+    snapshot,
+    source_sight,
+    source_topic,
+    span,
+    target_topic,
+)
+
+BACK = Link(name="nyc-to-sf", source="nyc", target="sf", topics=(".*",))
+
+
+def why_refused(made: Plan) -> StopReason:
+    assert made.copies == ()
+    (refusal,) = made.refusals
+    assert refusal.why.message
+    assert refusal.why.hint
+    return refusal.why.reason
+
+
+def problems_of(*snapshots: LinkSnapshot) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as refused:
+        plan(snapshots)
+    assert refused.value.exit_code == 2
+    assert refused.value.hint
+    return refused.value.problems
+
+
+# -- topics and partitions
+
+
+def test_a_topic_that_is_not_on_the_target_is_created_and_copied_from_the_beginning() -> None:
+    topic = source_topic(sights=[source_sight(0, 100), source_sight(0, 7)])
+    made = plan([snapshot(topic)])
+    (creation,) = made.creations
+    assert (creation.link, creation.topic, creation.shape.partitions) == ("sf-to-nyc", "orders", 2)
+    assert [(c.spec.partition.partition, c.next_offset, c.goal, c.backlog) for c in made.copies] == [
+        (0, 0, 100, 100),
+        (1, 0, 7, 7),
+    ]
+    assert made.refusals == ()
+    assert made.partitions == 2
+
+
+def test_a_topic_that_is_on_the_target_is_copied_on_from_its_end_and_not_created() -> None:
+    topic = source_topic(sights=[mirrored_sight(source_end=100, target_end=60)])
+    made = plan([snapshot(topic, targets=[target_topic()])])
+    assert made.creations == ()
+    (copied,) = made.copies
+    assert (copied.next_offset, copied.goal, copied.backlog) == (60, 100, 40)
+
+
+def test_the_position_is_the_targets_log_end_and_the_goal_is_what_consumers_can_read() -> None:
+    sight = replace(
+        mirrored_sight(source_end=100, target_end=60),
+        source=span(0, 100, high_watermark=95),
+        source_end=90,
+        target=span(0, 60, high_watermark=50),
+    )
+    (copied,) = plan([snapshot(source_topic(sights=[sight]), targets=[target_topic()])]).copies
+    assert (copied.next_offset, copied.goal) == (60, 90)
+
+
+def test_a_position_above_what_consumers_can_read_is_no_negative_backlog() -> None:
+    sight = replace(mirrored_sight(source_end=90, target_end=100), source=span(0, 100, high_watermark=95))
+    (copied,) = plan([snapshot(source_topic(sights=[sight]), targets=[target_topic()])]).copies
+    assert copied.backlog == 0
+
+
+def test_a_copy_is_told_its_clusters_and_the_id_it_writes_with() -> None:
+    link = replace(LINK, naming="prefix")
+    (copied,) = plan([snapshot(source_topic(), link=link)]).copies
+    assert copied.spec.partition == MirrorPartition("sf-to-nyc", "orders", "sf.orders", 0)
+    assert (copied.spec.source, copied.spec.target) == ("sf", "nyc")
+    assert copied.spec.target_cluster_id == NYC_ID
+    assert copied.spec.producer_id == producer_id(SF_ID, "orders")
+
+
+def test_the_batch_limit_is_the_existing_targets_then_the_sources_then_kafkas() -> None:
+    large = source_topic(config=config(max_message_bytes="9000000"))
+    small_target = target_topic(max_message_bytes="2000")
+    for observed, limit_bytes in [
+        (snapshot(large, targets=[small_target]), 2_000),
+        (snapshot(large), 9_000_000),
+        (snapshot(source_topic()), DEFAULT_MAX_MESSAGE_BYTES),
+    ]:
+        (copied,) = plan([observed]).copies
+        assert copied.spec.max_batch_bytes == limit_bytes
+
+
+@pytest.mark.parametrize("source_end", [None, 100])
+def test_a_partition_that_cannot_be_seen_is_left_to_its_lane(source_end: int | None) -> None:
+    source = None if source_end is None else span(0, source_end)
+    unseen = PartitionSight(source=source, source_end=source_end, unreadable="orders:0 has no leader")
+    made = plan([snapshot(source_topic(sights=[unseen]), targets=[target_topic()])])
+    (copied,) = made.copies
+    assert copied.goal == source_end
+    assert made.refusals == ()
+
+
+# -- refusals: each stops alone (P7)
+
+
+def test_a_refused_partition_stops_no_other_partition_of_its_topic() -> None:
+    foreign = replace(mirrored_sight(source_end=100, target_end=60), last_producer_id=7)
+    topic = source_topic(sights=[mirrored_sight(source_end=9, target_end=9), foreign])
+    made = plan([snapshot(topic, targets=[target_topic(partitions=2)])])
+    assert [c.spec.partition.partition for c in made.copies] == [0]
+    assert [(r.partition.partition, r.why.reason) for r in made.refusals] == [(1, StopReason.FOREIGN)]
+
+
+def test_a_refused_topic_is_not_created_and_stops_no_other_topic() -> None:
+    long_name = "t" * 248
+    link = replace(LINK, naming="prefix")
+    made = plan([snapshot(source_topic("orders"), source_topic(long_name), link=link)])
+    assert [c.topic for c in made.creations] == ["sf.orders"]
+    assert [c.spec.partition.source_topic for c in made.copies] == ["orders"]
+    assert [(r.partition.source_topic, r.why.reason) for r in made.refusals] == [
+        (long_name, StopReason.UNSUPPORTED)
+    ]
+
+
+def test_a_target_name_of_exactly_kafkas_limit_is_fine() -> None:
+    assert plan([snapshot(source_topic("t" * 249))]).refusals == ()
+
+
+def test_a_source_log_that_starts_above_zero_is_refused_without_a_target() -> None:
+    observed = snapshot(source_topic(sights=[source_sight(5, 100)]))
+    assert why_refused(plan([observed])) is StopReason.LOG_START
+
+
+def test_a_source_cluster_that_is_its_own_target_is_refused_partition_by_partition() -> None:
+    observed = snapshot(source_topic(), target_id=SF_ID, targets=[target_topic()])
+    assert why_refused(plan([observed])) is StopReason.LOOP
+
+
+def test_a_topic_of_another_number_of_partitions_is_refused() -> None:
+    observed = snapshot(source_topic(), targets=[target_topic(partitions=3)])
+    assert why_refused(plan([observed])) is StopReason.PARTITIONS
+
+
+def test_an_existing_target_that_rewrites_batches_is_refused() -> None:
+    observed = snapshot(source_topic(), targets=[target_topic(compression_type="gzip")])
+    assert why_refused(plan([observed])) is StopReason.TOPIC_CONFIG
+
+
+def test_a_topic_whose_partitions_are_all_refused_is_not_created() -> None:
+    """Otherwise an empty topic would be left on the target that nobody asked for."""
+    observed = snapshot(source_topic(sights=[source_sight(5, 100)]))
+    assert plan([observed]).creations == ()
+
+
+# -- warnings
+
+
+def test_a_link_that_matches_nothing_is_a_warning_and_not_an_error() -> None:
+    made = plan([snapshot()])
+    assert made.partitions == 0
+    assert made.warnings == ("link sf-to-nyc: no topic of cluster 'sf' matches",)
+
+
+def test_what_is_cut_when_a_topic_is_created_is_said() -> None:
+    (warning,) = plan([snapshot(source_topic(replication_factor=3))]).warnings
+    assert "replication factor 3" in warning
+    existing = snapshot(source_topic(replication_factor=3), targets=[target_topic()])
+    assert plan([existing]).warnings == ()
+
+
+# -- links that cannot go together
+
+
+def test_two_links_into_one_topic_are_refused_with_both_names() -> None:
+    other = replace(LINK, name="lax-to-nyc", source="lax")
+    (problem,) = problems_of(
+        snapshot(source_topic()), snapshot(source_topic(), link=other, source_id="lax-cluster-id")
+    )
+    assert "orders" in problem
+    assert "sf-to-nyc (orders) and lax-to-nyc (orders)" in problem
+
+
+def test_two_topics_of_one_link_with_one_target_name_are_refused() -> None:
+    link = replace(LINK, naming="everything")
+    (problem,) = problems_of(snapshot(source_topic("a"), source_topic("b"), link=link))
+    assert "sf-to-nyc (a) and sf-to-nyc (b)" in problem
+
+
+def test_one_topic_to_two_clusters_is_fine() -> None:
+    other = replace(LINK, name="sf-to-lax", target="lax")
+    made = plan([snapshot(source_topic()), snapshot(source_topic(), link=other, target_id="lax-id")])
+    assert [c.link for c in made.creations] == ["sf-to-nyc", "sf-to-lax"]
+
+
+def test_a_circle_of_two_links_is_refused() -> None:
+    problems = problems_of(
+        snapshot(source_topic()), snapshot(source_topic(), link=BACK, source_id=NYC_ID, target_id=SF_ID)
+    )
+    assert all("topic orders would be mirrored in a circle" in problem for problem in problems)
+
+
+def test_a_circle_of_three_links_is_refused() -> None:
+    there = replace(LINK, name="nyc-to-lax", source="nyc", target="lax")
+    home = replace(LINK, name="lax-to-sf", source="lax", target="sf")
+    assert problems_of(
+        snapshot(source_topic()),
+        snapshot(source_topic(), link=there, source_id=NYC_ID, target_id="lax-id"),
+        snapshot(source_topic(), link=home, source_id="lax-id", target_id=SF_ID),
+    )
+
+
+def test_both_directions_are_fine_where_naming_keeps_the_topics_apart() -> None:
+    there, back = replace(LINK, naming="prefix"), replace(BACK, naming="prefix")
+    made = plan(
+        [
+            snapshot(source_topic(), link=there),
+            snapshot(source_topic(), link=back, source_id=NYC_ID, target_id=SF_ID),
+        ]
+    )
+    assert [c.topic for c in made.creations] == ["sf.orders", "nyc.orders"]
+
+
+def test_all_problems_of_links_are_told_at_once() -> None:
+    twice = replace(LINK, name="again")
+    back = snapshot(source_topic("orders"), link=BACK, source_id=NYC_ID, target_id=SF_ID)
+    problems = problems_of(snapshot(source_topic()), snapshot(source_topic(), link=twice), back)
+    assert any("would be written by" in problem for problem in problems)
+    assert any("circle" in problem for problem in problems)
+
+
+def test_clusters_that_share_a_code_are_refused() -> None:
+    """Two cluster ids of one 24-bit code: batches would not tell which of them they came from."""
+    seen: dict[int, str] = {}
+    number = 0
+    while cluster_code(f"cluster-{number}") not in seen:
+        seen[cluster_code(f"cluster-{number}")] = f"cluster-{number}"
+        number += 1
+    one, other = seen[cluster_code(f"cluster-{number}")], f"cluster-{number}"
+    (problem,) = problems_of(snapshot(source_topic(), source_id=one, target_id=other))
+    assert one in problem
+    assert other in problem

@@ -1,0 +1,96 @@
+"""How a target topic is created from a source topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heliograph.controller.topic_config import FORCED, LONG_MAX, TargetShape, shape_target
+
+
+def shape(
+    own: Mapping[str, str] | None = None,
+    *,
+    effective: Mapping[str, str] | None = None,
+    replication_factor: int = 3,
+    target_brokers: int = 3,
+) -> TargetShape:
+    return shape_target(
+        topic="orders",
+        partitions=6,
+        replication_factor=replication_factor,
+        own=own or {},
+        effective={**(effective or {}), **(own or {})},
+        target_brokers=target_brokers,
+    )
+
+
+def test_the_sources_own_configs_are_kept_and_its_brokers_defaults_are_not() -> None:
+    made = shape({"retention.ms": "3600000"}, effective={"segment.bytes": "1073741824"})
+    assert made.configs == {"retention.ms": "3600000", **FORCED}
+    assert (made.partitions, made.replication_factor, made.warnings) == (6, 3, ())
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "forced"),
+    [
+        ("compression.type", "zstd", "producer"),
+        ("message.timestamp.type", "LogAppendTime", "CreateTime"),
+        ("message.timestamp.after.max.ms", "3600000", LONG_MAX),
+        ("message.timestamp.before.max.ms", "3600000", LONG_MAX),
+    ],
+)
+def test_a_target_never_rewrites_or_refuses_what_its_source_holds(key: str, value: str, forced: str) -> None:
+    assert shape({key: value}).configs[key] == forced
+    assert shape().configs[key] == forced
+
+
+def test_a_target_takes_batches_as_large_as_its_source_does_by_default_too() -> None:
+    made = shape(effective={"max.message.bytes": "9000000"})
+    assert made.configs["max.message.bytes"] == "9000000"
+    assert "max.message.bytes" not in shape().configs
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "leader.replication.throttled.replicas",
+        "follower.replication.throttled.replicas",
+        "message.timestamp.difference.max.ms",
+    ],
+)
+def test_what_means_nothing_on_the_target_is_left_out(key: str) -> None:
+    made = shape({key: "0:1"})
+    assert key not in made.configs
+    assert made.warnings == ()
+
+
+def test_more_replicas_than_the_target_has_brokers_are_cut_with_a_warning() -> None:
+    made = shape(replication_factor=3, target_brokers=2)
+    assert made.replication_factor == 2
+    (warning,) = made.warnings
+    assert warning.startswith("orders: replication factor 3")
+    assert "cut to 2" in warning
+
+
+def test_in_sync_replicas_are_cut_with_the_replication_factor() -> None:
+    made = shape({"min.insync.replicas": "2"}, target_brokers=1)
+    assert made.configs["min.insync.replicas"] == "1"
+    assert len(made.warnings) == 2
+    assert "min.insync.replicas 2 is cut to 1" in made.warnings[1]
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(1, 9))
+def test_a_topic_is_always_one_that_its_target_can_create_and_write(
+    replication_factor: int, target_brokers: int, in_sync: int
+) -> None:
+    made = shape(
+        {"min.insync.replicas": str(in_sync)},
+        replication_factor=replication_factor,
+        target_brokers=target_brokers,
+    )
+    assert 1 <= made.replication_factor <= max(target_brokers, 1)
+    assert 1 <= int(made.configs["min.insync.replicas"]) <= made.replication_factor
