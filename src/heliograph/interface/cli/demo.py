@@ -61,11 +61,11 @@ class Demo:
         from heliograph.interface.demo.workload import create_topics
 
         create_topics(self._servers[0])
-        _say(
-            f"writing {self._records:,} records to {', '.join(self._topics)} on sf while they are mirrored to nyc"
-        )
-        with self._workload:
+        _say(f"mirroring {', '.join(self._topics)} from sf to nyc on Spark")
+        try:
             board = asyncio.run(self._mirror())
+        finally:
+            self._workload.end()
         if self._interrupted and not self._keep:
             raise HeliographError("interrupted before the copy was complete", hint="run the demo again")
         _say("reading both clusters with an independent consumer and comparing every record")
@@ -111,8 +111,11 @@ class Demo:
         if self._workload.failed:
             raise HeliographError("the demo's producer failed", hint="its own words are above")
         copied = mirror.board.copied_records
-        self._began = self._began or (time.monotonic() if copied else 0.0)
         busy = [lane for lane in mirror.lanes if lane.pid is not None]
+        if busy and not self._began:
+            self._began = time.monotonic()
+            _say(f"lanes are up; writing {self._records:,} records to sf")
+            self._workload.start()
         if self._killed is None and copied >= self._records // 2 and busy:
             self._killed, self._killed_at = busy[0].pid, copied
             os.kill(busy[0].pid, signal.SIGKILL)
@@ -135,7 +138,7 @@ def _sentences(report: dict[str, Any]) -> str:
     lines = [
         f"{verdict}: {report['records']:,} records in {report['partitions']} partitions compared:"
         f" offset, timestamp, key, value, headers; {report['differences']:,} differences",
-        f"mirrored in {report['seconds']} s, from the first record to the last, while they were written",
+        f"written and mirrored at the same time, in {report['seconds']} s",
     ]
     if report["killed_process"] is not None:
         lines.append(

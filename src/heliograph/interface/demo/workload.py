@@ -8,7 +8,6 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Self
 
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
@@ -43,11 +42,10 @@ class Workload:
         self._command = [sys.executable, "-m", __name__, bootstrap_servers, str(count)]
         self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
         self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL)
-        return self
 
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
