@@ -94,6 +94,8 @@ class ControlServer:
                 await self._listen(lane, reader, writer)
         except ProtocolError as problem:
             log.warning("control line: %s", problem.message)
+        except asyncio.CancelledError:
+            return  # the server ends; Python 3.11's streams would report a task that ends as cancelled
         finally:
             writer.close()
 
