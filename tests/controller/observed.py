@@ -82,7 +82,7 @@ def partition(number: int = 0, *, topic: str = "orders", link: str = "sf-to-nyc"
     return MirrorPartition(link, topic, topic, number)
 
 
-def copy(where: MirrorPartition, *, next_offset: int = 0, goal: int | None = 100) -> CopyPartition:
+def copy(where: MirrorPartition, *, next_offset: int | None = 0, goal: int | None = 100) -> CopyPartition:
     spec = CopySpec(
         partition=where,
         source="sf",

@@ -18,7 +18,7 @@ from .observed import copy, partition, progress, refusal
 P0, P1, BAD = partition(0), partition(1), partition(0, topic="bad")
 
 
-def board_of(*, first: int = 0, goal: int | None = 100) -> Board:
+def board_of(*, first: int | None = 0, goal: int | None = 100) -> Board:
     return Board([copy(P0, next_offset=first, goal=goal)], [])
 
 
@@ -135,8 +135,8 @@ def test_only_records_copied_in_this_run_are_counted() -> None:
 
 
 def test_records_that_were_there_before_the_run_are_not_counted_where_the_plan_could_not_see_them() -> None:
-    # A target that could not be read is planned from 0; its lane then finds 90 records there and copies ten.
-    board = board_of(first=0)
+    # A target that could not be read is planned from nowhere; its lane then finds 90 records there and copies ten.
+    board = board_of(first=None)
     board.report(0, progress(P0, 90, records=0))
     board.report(0, progress(P0, 100, records=10))
     assert board.copied_records == 10

@@ -18,22 +18,27 @@ RATE_WINDOW_S = 5.0
 class BoardRow:
     """`goal`: the source's end when the run began, None where it could not be read. `lane` None: on no lane now.
 
-    `records` and `size_bytes`: copied by this run.
+    `first_offset`: where the run began, None until known. By offsets and not by counts of lanes, because a lane that
+    is killed has copied more than it told.
     """
 
     partition: MirrorPartition
     state: PartitionState
-    first_offset: int
+    first_offset: int | None
     next_offset: int
     source_end: int
     goal: int | None
     lane: int | None = None
-    records: int = 0
     size_bytes: int = 0
     reason: str | None = None
     error: str | None = None
     hint: str | None = None
     trouble: str | None = None
+
+    @property
+    def records(self) -> int:
+        """Copied by this run."""
+        return 0 if self.first_offset is None else max(self.next_offset - self.first_offset, 0)
 
     @property
     def reached_goal(self) -> bool:
@@ -45,7 +50,7 @@ class BoardRow:
 class Board:
     def __init__(self, copies: Iterable[CopyPartition], refusals: Iterable[RefusePartition]) -> None:
         self.rows: dict[MirrorPartition, BoardRow] = {}
-        self._seen: dict[MirrorPartition, tuple[int, int]] = {}  # what its lane has counted, since it is up
+        self._seen_bytes: dict[MirrorPartition, int] = {}  # what its lane has counted, since it is up
         self._samples: deque[tuple[float, dict[str, tuple[int, int]]]] = deque()
         for copy in copies:
             self.rows[copy.spec.partition] = _pending(copy)
@@ -57,18 +62,17 @@ class Board:
         old = self.rows.get(progress.partition)
         if old is None:
             return None
-        seen_records, seen_bytes = self._seen.get(progress.partition, (0, 0))
-        if progress.size_bytes < seen_bytes:  # a new lane counts from 0
-            seen_records = seen_bytes = 0
-        self._seen[progress.partition] = (progress.records, progress.size_bytes)
+        seen = self._seen_bytes.get(progress.partition, 0)
+        fresh_bytes = progress.size_bytes - seen if progress.size_bytes >= seen else progress.size_bytes
+        self._seen_bytes[progress.partition] = progress.size_bytes
         new = replace(
             old,
             state=progress.state,
             next_offset=old.next_offset if progress.next_offset is None else progress.next_offset,
             source_end=max(progress.source_end, old.source_end),
             lane=lane,
-            records=old.records + max(progress.records - seen_records, 0),
-            size_bytes=old.size_bytes + progress.size_bytes - seen_bytes,
+            first_offset=_begun(old, progress),
+            size_bytes=old.size_bytes + fresh_bytes,
             reason=progress.reason,
             error=progress.error,
             hint=progress.hint,
@@ -80,7 +84,7 @@ class Board:
     def lane_gone(self, lane: int) -> None:
         for key, row in self.rows.items():
             if row.lane == lane:
-                self._seen[key] = (0, 0)
+                self._seen_bytes[key] = 0
                 state = row.state if row.state is PartitionState.STOPPED else PartitionState.PENDING
                 self.rows[key] = replace(row, lane=None, state=state)
 
@@ -127,12 +131,19 @@ class Board:
         return max(new[0] - old[0], 0) / elapsed, max(new[1] - old[1], 0) / elapsed
 
 
+def _begun(old: BoardRow, progress: Progress) -> int | None:
+    """Where the run began with a partition that could not be seen before: where its first lane found it."""
+    if old.first_offset is not None or progress.next_offset is None:
+        return old.first_offset
+    return progress.next_offset - progress.records
+
+
 def _pending(copy: CopyPartition) -> BoardRow:
     return BoardRow(
         partition=copy.spec.partition,
         state=PartitionState.PENDING,
         first_offset=copy.next_offset,
-        next_offset=copy.next_offset,
+        next_offset=copy.next_offset or 0,
         source_end=copy.source_end,
         goal=copy.goal,
     )
@@ -142,7 +153,7 @@ def _refused(refusal: RefusePartition) -> BoardRow:
     return BoardRow(
         partition=refusal.partition,
         state=PartitionState.STOPPED,
-        first_offset=0,
+        first_offset=None,
         next_offset=0,
         source_end=0,
         goal=None,

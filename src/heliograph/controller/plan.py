@@ -39,10 +39,10 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPartition:
-    """`goal`: the source's end as observed; None where it could not be read."""
+    """`next_offset`: the target's end, `goal`: the source's; None where they could not be read."""
 
     spec: CopySpec
-    next_offset: int
+    next_offset: int | None
     goal: int | None
 
     @property
@@ -52,7 +52,7 @@ class CopyPartition:
     @property
     def backlog(self) -> int:
         """How many records are to be copied as of now."""
-        return max(self.source_end - self.next_offset, 0)
+        return max(self.source_end - (self.next_offset or 0), 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,8 @@ def _plan_topic(
         if isinstance(verdict, Refused):
             refusals.append(RefusePartition(partition=partition, why=verdict))
         else:
-            copies.append(CopyPartition(spec=spec, next_offset=verdict.next_offset, goal=sight.source_end))
+            next_offset = verdict.next_offset if verdict else None
+            copies.append(CopyPartition(spec=spec, next_offset=next_offset, goal=sight.source_end))
             wanted = True
     if wanted and target is None:
         creations.append(CreateTopic(link=link.name, topic=target_name, shape=shape))
@@ -155,10 +156,10 @@ def _refuse_topic(
     )
 
 
-def _judge(spec: CopySpec, sight: PartitionSight) -> Admitted | Refused:
-    """A partition that could not be seen is given to its lane, which waits for it and judges then."""
+def _judge(spec: CopySpec, sight: PartitionSight) -> Admitted | Refused | None:
+    """None: it could not be seen. It is given to its lane all the same, which waits for it and judges then."""
     if sight.source is None or sight.unreadable is not None:
-        return Admitted(next_offset=0)
+        return None
     target = sight.target
     return admit_partition(
         PartitionFacts(

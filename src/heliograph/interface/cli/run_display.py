@@ -30,7 +30,7 @@ def facts(mirror: Any) -> dict[str, Any]:
     """The few figures both displays show."""
     board = mirror.board
     rates = [board.rates(link.name) for link in mirror.settings.links]
-    goal = sum(max(row.source_end - row.first_offset, 0) for row in board.rows.values())
+    goal = sum(row.records + max(row.source_end - row.next_offset, 0) for row in board.rows.values())
     return {
         "phase": mirror.phase,
         "copied": board.copied_records,
