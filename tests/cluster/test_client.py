@@ -18,7 +18,7 @@ from kafka.protocol.metadata import ApiVersionsResponse, MetadataRequest, Metada
 from heliograph.cluster.client import CONTROL, ClusterClient
 from heliograph.cluster.log_reads import read_producer, read_span
 from heliograph.cluster.messages import common_version, decode
-from heliograph.cluster.metadata import Leader, from_response
+from heliograph.cluster.metadata import ClusterMetadata, Leader, TopicMetadata, from_response
 from heliograph.cluster.properties import ClientProperties
 from heliograph.model.errors import BrokerRefused, ClusterUnreachable, Disconnected, ProtocolError
 from heliograph.model.partition import TopicPartition
@@ -402,6 +402,7 @@ class AnswersWith:
 
     def __init__(self, response: Any) -> None:
         self.properties = properties_for(1)
+        self.metadata = ClusterMetadata(cluster_id="sf-id", controller=1, brokers={})
         self._response = response
 
     def leader(self, _where: TopicPartition) -> Leader:
@@ -435,3 +436,27 @@ def test_a_mutated_metadata_answer_is_a_value_or_a_protocol_error(mutate: Mutati
 def test_mutated_api_versions_are_a_value_or_a_protocol_error(mutate: Mutation) -> None:
     with contextlib.suppress(ProtocolError):
         decode(ApiVersionsResponse, memoryview(mutate(api_versions())), 0, "127.0.0.1:1")
+
+
+def _metadata(epoch: int, *, node: int = 1, topic_id: str = "a") -> ClusterMetadata:
+    topic = TopicMetadata(
+        name="orders",
+        topic_id=topic_id,
+        internal=False,
+        error=0,
+        leaders={0: Leader(node, epoch)},
+        replication_factor=1,
+    )
+    return ClusterMetadata(cluster_id="sf-id", controller=1, brokers={}, topics={"orders": topic})
+
+
+def test_an_answer_with_an_older_leader_epoch_is_no_news() -> None:
+    known = _metadata(7)
+    assert known.updated(_metadata(6, node=2)).topics["orders"].leaders[0] == Leader(1, 7)
+    assert known.updated(_metadata(8, node=2)).topics["orders"].leaders[0] == Leader(2, 8)
+
+
+def test_a_recreated_topic_begins_with_any_epoch() -> None:
+    assert _metadata(7).updated(_metadata(0, node=2, topic_id="b")).topics["orders"].leaders[0] == Leader(
+        2, 0
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kafka.protocol.admin import (
     CreateTopicsRequest,
@@ -13,8 +14,8 @@ from kafka.protocol.admin import (
 )
 
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.messages import raise_for, unpacking
-from heliograph.model.errors import BrokerRefused
+from heliograph.cluster.messages import unpacking
+from heliograph.model.errors import BrokerRefused, Disconnected, RequestFailed
 from heliograph.wire.error_codes import ErrorCode
 
 TOPIC_RESOURCE = 2
@@ -24,10 +25,14 @@ DESCRIBE_AT_ONCE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """`own`: values set on the topic itself. `effective`: all values, with the broker's defaults."""
+    """`own`: values set on the topic itself. `effective`: all values, with the broker's defaults.
+
+    `problem`: why they could not be read.
+    """
 
     own: Mapping[str, str]
     effective: Mapping[str, str]
+    problem: str | None = None
 
 
 async def describe_topic_configs(client: ClusterClient, topics: Iterable[str]) -> dict[str, TopicConfig]:
@@ -42,17 +47,23 @@ async def _describe(client: ClusterClient, topics: list[str]) -> dict[str, Topic
     resource = DescribeConfigsRequest.DescribeConfigsResource
     asked = [resource(resource_type=TOPIC_RESOURCE, resource_name=t, configuration_keys=None) for t in topics]
     request = DescribeConfigsRequest(resources=asked, include_synonyms=False, include_documentation=False)
-    response = await client.call(_any_node(client), request, DescribeConfigsResponse)
+    response = await _call_any(client, request, DescribeConfigsResponse)
     found = {}
     with unpacking("configs of topics"):
         for result in response.results:
-            raise_for(result.error_code, f"configs of topic {result.resource_name}")
-            values = [c for c in result.configs if c.value is not None]
-            found[result.resource_name] = TopicConfig(
-                own={c.name: c.value for c in values if c.config_source == DYNAMIC_TOPIC_CONFIG},
-                effective={c.name: c.value for c in values},
-            )
+            found[result.resource_name] = _config(result)
     return found
+
+
+def _config(result: Any) -> TopicConfig:
+    if result.error_code:
+        problem = f"its configs cannot be read: {ErrorCode.name_of(result.error_code)}"
+        return TopicConfig(own={}, effective={}, problem=problem)
+    values = [c for c in result.configs if c.value is not None]
+    return TopicConfig(
+        own={c.name: c.value for c in values if c.config_source == DYNAMIC_TOPIC_CONFIG},
+        effective={c.name: c.value for c in values},
+    )
 
 
 async def create_topic(
@@ -71,8 +82,10 @@ async def create_topic(
         topics=[wanted], timeout_ms=client.properties.request_timeout_ms, validate_only=False
     )
     controller = client.metadata.controller
-    node = controller if controller in client.metadata.brokers else _any_node(client)
-    response = await client.call(node, request, CreateTopicsResponse)
+    if controller in client.metadata.brokers:
+        response = await client.call(controller, request, CreateTopicsResponse)
+    else:
+        response = await _call_any(client, request, CreateTopicsResponse)
     with unpacking(f"creation of topic {name}"):
         result = response.topics[0]
     if result.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
@@ -81,5 +94,12 @@ async def create_topic(
         raise BrokerRefused(f"topic {name} cannot be created: {code}{detail}", code=result.error_code)
 
 
-def _any_node(client: ClusterClient) -> int:
-    return next(iter(client.metadata.brokers))
+async def _call_any(client: ClusterClient, request: Any, response_class: type[Any]) -> Any:
+    """Ask one broker after another until one answers."""
+    problem: RequestFailed | None = None
+    for node in client.metadata.brokers:
+        try:
+            return await client.call(node, request, response_class)
+        except RequestFailed as failed:
+            problem = failed
+    raise problem or Disconnected(f"no broker of cluster {client.name!r} is known")

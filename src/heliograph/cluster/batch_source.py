@@ -5,27 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.fetches import fetch
 from heliograph.cluster.log_reads import LogSpan, read_batch, read_span
-from heliograph.cluster.messages import common_version
 from heliograph.cluster.metadata import Leader
 from heliograph.model.partition import TopicPartition
-from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.batch import BatchHeader
-from heliograph.wire.fetch import (
-    FETCH_FLEXIBLE_FROM,
-    FETCH_VERSIONS,
-    FetchReply,
-    FetchWant,
-    decode_fetch,
-    encode_fetch,
-)
-
-FETCH = "fetch"
+from heliograph.wire.fetch import FetchReply, FetchWant
 
 
 class BatchSource:
-    def __init__(self, client: ClusterClient) -> None:
+    """`link` names the connections: each link has its own."""
+
+    def __init__(self, client: ClusterClient, link: str) -> None:
         self.client = client
+        self._purpose = f"fetch for {link}"
 
     def leader(self, where: TopicPartition) -> Leader | None:
         return self.client.leader(where)
@@ -36,25 +29,16 @@ class BatchSource:
     async def fetch(
         self, node: int, wants: Sequence[FetchWant], *, max_bytes: int, max_wait_ms: int
     ) -> FetchReply:
-        properties = self.client.properties
-        connection = await self.client.connection(node, FETCH)
-        version = common_version(connection, ApiKey.FETCH, "Fetch", FETCH_VERSIONS)
-        body = encode_fetch(
-            version,
+        return await fetch(
+            self.client,
+            node,
+            self._purpose,
             wants,
-            max_wait_ms=max_wait_ms,
-            min_bytes=properties.fetch_min_bytes,
+            min_bytes=self.client.properties.fetch_min_bytes,
             max_bytes=max_bytes,
+            max_wait_ms=max_wait_ms,
             read_committed=True,
         )
-        answer = await connection.request(
-            ApiKey.FETCH,
-            version,
-            [body],
-            flexible=version >= FETCH_FLEXIBLE_FROM,
-            timeout_ms=properties.request_timeout_ms + max_wait_ms,
-        )
-        return decode_fetch(version, answer)
 
     async def span(self, where: TopicPartition) -> LogSpan:
         return await read_span(self.client, where)

@@ -22,7 +22,6 @@ from heliograph.wire.produce import (
     encode_produce,
 )
 
-APPEND = "append"
 # Version 9 says the same as 8 in variable-length numbers, which cost twice the time to read.
 APPEND_VERSIONS = PRODUCE_VERSIONS[: PRODUCE_VERSIONS.index(PRODUCE_FLEXIBLE_FROM)]
 ANSWER_SLACK_MS = 1000  # the broker gives up first and says so; only a dead one is cut off
@@ -55,8 +54,11 @@ class AppendLine:
 
 
 class BatchTarget:
-    def __init__(self, client: ClusterClient) -> None:
+    """`link` names the connections: each link has its own."""
+
+    def __init__(self, client: ClusterClient, link: str) -> None:
         self.client = client
+        self._purpose = f"append for {link}"
         self._lines: dict[int, AppendLine] = {}
 
     def leader(self, where: TopicPartition) -> Leader | None:
@@ -67,7 +69,7 @@ class BatchTarget:
 
     async def line_to(self, node: int) -> AppendLine:
         """The line on which all appends to this broker go, in order; a new one when the last has ended."""
-        connection = await self.client.connection(node, APPEND)
+        connection = await self.client.connection(node, self._purpose)
         line = self._lines.get(node)
         if line is None or line.connection is not connection:
             line = self._lines[node] = AppendLine(connection, self.client.properties.request_timeout_ms)

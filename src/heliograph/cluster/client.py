@@ -10,6 +10,7 @@ It knows nothing of mirroring.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -56,12 +57,17 @@ class ClusterClient:
                 problems.append(problem.message)
                 continue
             self._refreshed_at = asyncio.get_running_loop().time()
-            self._keeper = asyncio.create_task(self._keep())
+            self.start()
             return
         raise ClusterUnreachable(
             f"cluster {self.name!r} cannot be reached: {'; '.join(problems)}",
             hint=f"check clusters.{self.name}.bootstrap.servers and that a Kafka broker listens there in plain text",
         )
+
+    def start(self) -> None:
+        """Keep metadata fresh from now on; a cluster that is away is found when it is back."""
+        self._keeper = asyncio.create_task(self._keep())
+        self._keeper.add_done_callback(_report_end)
 
     async def _ask_address(self, host: str, port: int, topics: set[str] | None) -> ClusterMetadata:
         """Metadata from an address that need not be a known broker, over a connection of its own."""
@@ -105,7 +111,7 @@ class ClusterClient:
         if wait_s > 0:
             await asyncio.sleep(wait_s)
         try:
-            self.metadata = await self._ask_any(self._topics)
+            self.metadata = self.metadata.updated(await self._ask_any(self._topics))
         finally:
             self._refreshed_at = loop.time()
         self.on_metadata()
@@ -113,7 +119,7 @@ class ClusterClient:
     async def _ask_any(self, topics: set[str] | None) -> ClusterMetadata:
         nodes = list(self.metadata.brokers)
         random.shuffle(nodes)
-        nodes.sort(key=lambda node: (node, CONTROL) not in self._connections)  # open ones first
+        nodes.sort(key=lambda node: self.open_connection_to(node, CONTROL) is None)  # open ones first
         problem: RequestFailed | ProtocolError | None = None
         for node in nodes:
             try:
@@ -142,13 +148,13 @@ class ClusterClient:
         loop = asyncio.get_running_loop()
         max_age_s = self.properties.metadata_max_age_ms / 1000
         while True:
+            if loop.time() - self._refreshed_at >= max_age_s:
+                with contextlib.suppress(RequestFailed, ProtocolError):
+                    await (
+                        self.refresh()
+                    )  # if not, the old metadata stays in use; a request that it misleads asks again
             await asyncio.sleep(min(1.0, max_age_s))
             self._close_idle(loop.time())
-            if loop.time() - self._refreshed_at >= max_age_s:
-                try:
-                    await self.refresh()
-                except (RequestFailed, ProtocolError):
-                    continue  # the old metadata stays in use; a request that it misleads asks again
 
     # -- connections
 
@@ -225,3 +231,10 @@ class ClusterClient:
         raise_for(response.error_code, f"{connection.address} ApiVersions")
         with unpacking(f"versions from {connection.address}"):
             connection.versions = {a.api_key: (a.min_version, a.max_version) for a in response.api_keys}
+
+
+def _report_end(keeper: asyncio.Task[None]) -> None:
+    """A keeper ends when it is cancelled; anything else is a bug that somebody must hear of."""
+    if not keeper.cancelled() and (problem := keeper.exception()) is not None:
+        context = {"message": "metadata is kept no more", "exception": problem, "task": keeper}
+        asyncio.get_running_loop().call_exception_handler(context)

@@ -29,6 +29,8 @@ from heliograph.wire.frame import decode_response_header, encode_request_header,
 
 PREFIX_BYTES = 4
 FRAME_SLACK_BYTES = 1 << 20  # what an answer holds beside records: names, offsets, error texts
+# A batch that is larger than what was asked for comes whole all the same, if it is the first.
+LEAST_FRAME_LIMIT = 64 << 20
 
 Buffer = bytes | bytearray | memoryview
 
@@ -174,21 +176,42 @@ class Connection(asyncio.BufferedProtocol):
 async def open_connection(host: str, port: int, properties: ClientProperties) -> Connection:
     """Connect within `socket.connection.setup.timeout.ms`; `Disconnected` says why not."""
     address = f"{host}:{port}"
-    limit = properties.fetch_max_bytes + properties.max_partition_fetch_bytes + FRAME_SLACK_BYTES
-    loop = asyncio.get_running_loop()
-    opening = loop.create_connection(lambda: Connection(address, properties.client_id, limit), host, port)
     try:
         async with asyncio.timeout(properties.socket_connection_setup_timeout_ms / 1000):
-            transport, connection = await opening
+            return await _connect(host, port, address, properties)
     except TimeoutError:
         raise Disconnected(f"{address} did not accept a connection in time") from None
-    except OSError as problem:
-        raise Disconnected(f"{address} cannot be reached: {problem.strerror or problem}") from problem
-    _tune(transport.get_extra_info("socket"), properties)
-    return connection
+    except (OSError, UnicodeError) as problem:
+        words = problem.strerror if isinstance(problem, OSError) else None
+        raise Disconnected(f"{address} cannot be reached: {words or problem}") from problem
+
+
+async def _connect(host: str, port: int, address: str, properties: ClientProperties) -> Connection:
+    """The first of the host's addresses that accepts."""
+    loop = asyncio.get_running_loop()
+    limit = max(properties.fetch_max_bytes + properties.max_partition_fetch_bytes, LEAST_FRAME_LIMIT)
+    failed: OSError | None = None
+    for family, kind, protocol, _, place in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            _tune(sock, properties)  # before it connects: the window's scale is fixed by the first packet
+            await loop.sock_connect(sock, place)
+        except OSError as problem:
+            sock.close()
+            failed = problem
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            _, connection = await loop.create_connection(
+                lambda: Connection(address, properties.client_id, limit + FRAME_SLACK_BYTES), sock=sock
+            )
+            return connection
+    raise failed or OSError(f"no address for {host}")
 
 
 def _tune(sock: socket.socket, properties: ClientProperties) -> None:
+    sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if properties.send_buffer_bytes > 0:

@@ -14,21 +14,14 @@ from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResp
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from heliograph.cluster.client import CONTROL, ClusterClient
-from heliograph.cluster.messages import common_version, raise_for, unpacking
+from heliograph.cluster.fetches import fetch
+from heliograph.cluster.messages import raise_for, unpacking
 from heliograph.cluster.metadata import Leader
 from heliograph.model.errors import BrokerRefused, ProtocolError
 from heliograph.model.partition import TopicPartition
-from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.batch import BatchHeader, split_batches
 from heliograph.wire.error_codes import ErrorCode
-from heliograph.wire.fetch import (
-    FETCH_FLEXIBLE_FROM,
-    FETCH_VERSIONS,
-    FetchedPartition,
-    FetchWant,
-    decode_fetch,
-    encode_fetch,
-)
+from heliograph.wire.fetch import FetchedPartition, FetchWant
 
 LATEST, EARLIEST = -1, -2
 CONSUMER = -1
@@ -59,6 +52,9 @@ class ProducerState:
 
 def leader_of(client: ClusterClient, where: TopicPartition) -> Leader:
     leader = client.leader(where)
+    topic = client.metadata.topics.get(where.topic)
+    if topic is not None and topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise BrokerRefused(f"cluster {client.name!r} has no topic {where.topic}", code=topic.error)
     if leader is None:
         raise BrokerRefused(
             f"{where} of cluster {client.name!r} has no leader", code=ErrorCode.LEADER_NOT_AVAILABLE
@@ -143,22 +139,20 @@ async def read_batch(
 
 async def _fetch_one(client: ClusterClient, where: TopicPartition, offset: int) -> FetchedPartition:
     leader = leader_of(client, where)
-    connection = await client.connection(leader.node, CONTROL)
-    version = common_version(connection, ApiKey.FETCH, "Fetch", FETCH_VERSIONS)
     want = FetchWant(where.topic, where.partition, offset, 1, leader.epoch)  # one byte: one whole batch
-    body = encode_fetch(
-        version, [want], max_wait_ms=ANCHOR_WAIT_MS, min_bytes=1, max_bytes=1, read_committed=False
+    reply = await fetch(
+        client,
+        leader.node,
+        CONTROL,
+        [want],
+        min_bytes=1,
+        max_bytes=1,
+        max_wait_ms=ANCHOR_WAIT_MS,
+        read_committed=False,
     )
-    answer = await connection.request(
-        ApiKey.FETCH,
-        version,
-        [body],
-        flexible=version >= FETCH_FLEXIBLE_FROM,
-        timeout_ms=client.properties.request_timeout_ms,
-    )
-    reply = decode_fetch(version, answer)
-    raise_for(reply.error, f"fetch from broker {leader.node}")
-    with unpacking(f"fetch of {where} from broker {leader.node}"):
+    what = f"fetch of {where} at {offset} from broker {leader.node}"
+    raise_for(reply.error, what)
+    with unpacking(what):
         fetched = reply.partitions[0]
-    raise_for(fetched.error, f"fetch of {where} at {offset} from broker {leader.node}")
+    raise_for(fetched.error, what)
     return fetched

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from heliograph.cluster.messages import unpacking
@@ -47,6 +47,25 @@ class ClusterMetadata:
         topic = self.topics.get(where.topic)
         leader = topic.leaders.get(where.partition) if topic else None
         return leader if leader is not None and leader.node in self.brokers else None
+
+    def updated(self, newer: ClusterMetadata) -> ClusterMetadata:
+        """What a later answer says, unless it comes from a broker that lags: an older leader epoch is no news."""
+        topics = {name: _updated_topic(self.topics.get(name), topic) for name, topic in newer.topics.items()}
+        return replace(newer, topics=topics)
+
+
+def _updated_topic(known: TopicMetadata | None, newer: TopicMetadata) -> TopicMetadata:
+    if known is None or known.topic_id != newer.topic_id:
+        return newer
+    leaders = {
+        number: known.leaders[number] if _is_older(leader, known.leaders.get(number)) else leader
+        for number, leader in newer.leaders.items()
+    }
+    return replace(newer, leaders=leaders)
+
+
+def _is_older(leader: Leader | None, known: Leader | None) -> bool:
+    return leader is not None and known is not None and leader.epoch < known.epoch
 
 
 def from_response(response: Any) -> ClusterMetadata:

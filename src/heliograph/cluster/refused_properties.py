@@ -19,7 +19,7 @@ _REASONS = {
     "retries": "an unknown outcome is never retried blindly: the target is asked first",
     "delivery.timeout.ms": "an unknown outcome is never retried blindly: the target is asked first",
     "compression.type": "batches keep theirs",
-    "linger.ms": "the copier never lingers: it merges only what is already waiting",
+    "linger.ms": "the copier never lingers: batches go on as they come",
     "batch.size": _NO_RECORDS,
     "buffer.memory": "set lane_memory at the top level instead",
     "max.block.ms": "the copier holds back by bytes in flight (lane_memory)",
