@@ -89,8 +89,8 @@ async def _copy(given: argparse.Namespace) -> None:
         source_properties={"bootstrap.servers": given.source},
         target_properties={"bootstrap.servers": given.target},
     )
-    await clusters.open(ends)
-    await clusters.assign(_specs(given))
+    clusters.open(ends)
+    clusters.assign(_specs(given))
     while sum(copy.next_offset or 0 for copy in lane.copies.values()) < given.records:
         stopped = [copy.stopped for copy in lane.copies.values() if copy.stopped]
         if stopped:

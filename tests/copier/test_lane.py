@@ -6,17 +6,19 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heliograph.cluster.properties import ClientProperties
-from heliograph.copier import lane as lane_module
+from heliograph.copier import resynchroniser
 from heliograph.copier.lane import Ends, Lane
 from heliograph.copier.partition_copy import PartitionCopy, Phase
 from heliograph.copier.ports import Batch
-from heliograph.model.errors import Disconnected
+from heliograph.copier.resynchroniser import QUESTIONS_AT_ONCE
+from heliograph.model.errors import BrokerRefused, Disconnected
 from heliograph.model.partition import MirrorPartition, TopicPartition
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.batch import payload_equal
@@ -437,7 +439,7 @@ def test_a_hanging_broker_does_not_take_all_of_the_lanes_memory() -> None:
 def test_partitions_that_cannot_settle_do_not_keep_others_from_starting() -> None:
     async def story() -> None:
         async with world() as it:
-            stuck = range(lane_module.RESYNCS_AT_ONCE + 1)
+            stuck = range(QUESTIONS_AT_ONCE + 1)
             for partition in stuck:
                 it.create(partition, 1)
                 log = it.target.logs[TopicPartition("orders", partition)]
@@ -628,3 +630,48 @@ def test_what_a_lane_cannot_recover_from_is_told() -> None:
         return failures
 
     assert [type(failure) for failure in asyncio.run(story())] == [KeyError]
+
+
+def test_a_stopped_partition_does_not_shorten_the_others_long_polls() -> None:
+    """What has stopped is not asked for any more: an idle neighbour is polled as rarely as without it."""
+
+    async def story() -> None:
+        async with world() as it:
+            for partition in range(2):
+                it.create(partition, 5)
+            bad = TopicPartition("orders", 1)
+            it.target.fault = lambda where: ErrorCode.MESSAGE_TOO_LARGE if where == bad else None
+            for partition in range(2):
+                it.assign(partition)
+            await until(lambda: it.is_copied(0) and it.lane.copies[mirror(1)].stopped is not None)
+            await asyncio.sleep(0.2)
+            before = it.source.fetches
+            await asyncio.sleep(0.5)
+            assert it.source.fetches - before <= 0.5 / 0.020 + 2  # fetch.max.wait.ms is 20 in this world
+
+    asyncio.run(story())
+
+
+def test_a_topic_that_stays_gone_stops_its_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resynchroniser, "MISSING_LIMIT_S", 0.3)
+
+    async def story() -> None:
+        async with world() as it:
+            it.create(0, 3)
+            gone = BrokerRefused("no such topic", code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            it.target.span = refuse_with(gone)  # type: ignore[method-assign]
+            it.assign(0)
+            copy = it.lane.copies[mirror(0)]
+            await until(lambda: copy.stopped is not None)
+            assert copy.stopped is not None
+            assert copy.stopped.reason == StopReason.RECREATED
+            assert "gone" in copy.stopped.message
+
+    asyncio.run(story())
+
+
+def refuse_with(problem: BrokerRefused) -> Callable[..., Any]:
+    async def refuse(*_: Any) -> Any:
+        raise problem
+
+    return refuse

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.copier.ports import Batch
 from heliograph.copier.resync import (
     Answer,
-    Batch,
     Question,
     ReadProducer,
     ReadSourceBatch,

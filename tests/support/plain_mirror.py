@@ -56,8 +56,8 @@ async def _mirror(
         for creation in todo.creations:
             await create(clusters.target(creation.link), creation)
         for ends in clusters.ends():
-            await lane_clusters.open(ends)
-        await lane_clusters.assign([copy.spec for copy in todo.copies])
+            lane_clusters.open(ends)
+        lane_clusters.assign([copy.spec for copy in todo.copies])
         async with asyncio.timeout(timeout_s):
             while not failures and not until(lane.copies):  # noqa: ASYNC110 - the lane has no event for this
                 await asyncio.sleep(POLL_S)

@@ -7,7 +7,7 @@ taken apart, while its batches are on their way to the target. Knows nothing of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sized
 
 from heliograph.copier.budget import ByteBudget, Parcel
 from heliograph.copier.partition_copy import PartitionCopy
@@ -17,25 +17,36 @@ from heliograph.model.errors import BrokerRefused, HeliographError, ProtocolErro
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition, FetchReply, FetchWant
 
-SHORT_WAIT_MS = 10  # while partitions of this broker are held back: they must not wait out a long poll
+HELD_BACK_WAIT_MS = 10
+RESYNC_WAIT_MS = 100
 FAILED_WAIT_S = 0.1
 LEAST_FETCH_BYTES = 1 << 16
 
 
 class FetchLimits:
-    """How much one fetch may bring. `fetchers` share a quarter of the budget; the rest is what is on its way."""
+    """How much one fetch may bring. The lane's `fetchers` share a quarter of its budget; the rest is on its way."""
 
-    def __init__(self, budget: ByteBudget, fetch_bytes: int, partition_bytes: int, wait_ms: int) -> None:
+    def __init__(
+        self, budget: ByteBudget, fetchers: Sized, fetch_bytes: int, partition_bytes: int, wait_ms: int
+    ) -> None:
         self.budget = budget
         self.partition_bytes = partition_bytes
-        self.wait_ms = wait_ms
-        self.fetchers = 0
+        self._fetchers = fetchers
         self._fetch_bytes = fetch_bytes
+        self._wait_ms = wait_ms
 
     @property
     def fetch_bytes(self) -> int:
-        share = self.budget.limit_bytes // (4 * max(self.fetchers, 1))
+        share = self.budget.limit_bytes // (4 * max(len(self._fetchers), 1))
         return min(self._fetch_bytes, max(share, LEAST_FETCH_BYTES))
+
+    def wait_ms(self, copies: Iterable[PartitionCopy]) -> int:
+        """How long a fetch may wait for records: not long while copies that are not asked for may soon want some."""
+        if any(copy.held_back for copy in copies):
+            return min(HELD_BACK_WAIT_MS, self._wait_ms)
+        if any(not copy.flowing for copy in copies):
+            return min(RESYNC_WAIT_MS, self._wait_ms)
+        return self._wait_ms
 
 
 class Fetcher:
@@ -48,19 +59,19 @@ class Fetcher:
         self._node = node
         self._limits = limits
         self._on_batches = on_batches
-        self._copies: dict[tuple[str, int], list[PartitionCopy]] = {}
+        self._copies: dict[tuple[str, int], PartitionCopy] = {}
         self._order: list[PartitionCopy] = []
         self._wake = asyncio.Event()
 
     def add(self, copy: PartitionCopy) -> None:
         self._order.append(copy)
-        self._copies.setdefault(copy.spec.partition.source, []).append(copy)
+        self._copies[copy.spec.partition.source] = copy
         self._wake.set()
 
     def discard(self, copy: PartitionCopy) -> None:
         if copy in self._order:
             self._order.remove(copy)
-            self._copies[copy.spec.partition.source].remove(copy)
+            del self._copies[copy.spec.partition.source]
 
     def wake(self) -> None:
         self._wake.set()
@@ -97,6 +108,8 @@ class Fetcher:
         actual_bytes = sum(len(fetched.records) for fetched in reply.partitions)
         budget.adjust(size_bytes, actual_bytes)
         self._deliver(reply, dict(asked), Parcel(budget, actual_bytes))
+        if reply.throttle_ms > 0:
+            await asyncio.sleep(reply.throttle_ms / 1000)  # a quota: the broker would not listen earlier
 
     async def _ask(self, asked: list[tuple[PartitionCopy, int]], size_bytes: int) -> FetchReply:
         wants = []
@@ -105,8 +118,7 @@ class Fetcher:
             leader = self._source.leader(where)
             epoch = leader.epoch if leader is not None else -1
             wants.append(FetchWant(where.topic, where.partition, offset, self._limits.partition_bytes, epoch))
-        all_asked = len(asked) == len(self._order)
-        wait_ms = self._limits.wait_ms if all_asked else min(SHORT_WAIT_MS, self._limits.wait_ms)
+        wait_ms = self._limits.wait_ms(self._order)
         reply = await self._source.fetch(self._node, wants, max_bytes=size_bytes, max_wait_ms=wait_ms)
         if reply.error:
             raise BrokerRefused(f"fetch: {ErrorCode.name_of(reply.error)}", code=reply.error)
@@ -114,9 +126,8 @@ class Fetcher:
 
     def _deliver(self, reply: FetchReply, asked: dict[PartitionCopy, int], parcel: Parcel) -> None:
         for fetched in reply.partitions:
-            for copy in self._copies.get((fetched.topic, fetched.partition), ()):
-                if copy not in asked:
-                    continue
+            copy = self._copies.get((fetched.topic, fetched.partition))
+            if copy is not None and copy in asked:
                 self._give(copy, fetched, asked[copy], parcel)
                 self._on_batches(copy)
         parcel.release()
@@ -133,7 +144,13 @@ class Fetcher:
             copy.interrupted(problem)
 
     async def _failed(self, asked: list[tuple[PartitionCopy, int]], problem: HeliographError) -> None:
+        stop = stop_for_read(problem) if isinstance(problem, BrokerRefused) else None
         for copy, _ in asked:
-            copy.interrupted(problem)
+            if copy not in self._order:
+                continue  # it has moved to another broker meanwhile
+            if stop is not None:
+                copy.stop(stop)
+            else:
+                copy.interrupted(problem)
             self._on_batches(copy)
         await asyncio.sleep(FAILED_WAIT_S)

@@ -13,53 +13,24 @@ stays here, silent, so that its state can be read; the others go on (P7).
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from heliograph.cluster.metadata import Leader
 from heliograph.cluster.properties import ClientProperties
-from heliograph.copier import resync
 from heliograph.copier.budget import ByteBudget, Shares
 from heliograph.copier.fetcher import Fetcher, FetchLimits
 from heliograph.copier.partition_copy import PartitionCopy, Phase
-from heliograph.copier.passage import corrupt
 from heliograph.copier.ports import SourcePort, TargetPort
-from heliograph.copier.recovery import stop_for_read
+from heliograph.copier.resynchroniser import Resynchroniser, quietly
+from heliograph.copier.route import Route
 from heliograph.copier.sender import Sender
 from heliograph.copier.spec import CopySpec
-from heliograph.model.errors import (
-    BrokerRefused,
-    CorruptBatch,
-    HeliographError,
-    PartitionStop,
-    ProtocolError,
-    RequestFailed,
-)
+from heliograph.model.errors import HeliographError
 from heliograph.model.partition import MirrorPartition
 
-RESYNCS_AT_ONCE = 32  # questions under way
-UNSETTLED_WAIT_S = 0.05
-RETRY_FIRST_S = 0.1
-RETRY_MAX_S = 5.0
-RETRY_FORGOTTEN_S = 30.0
 ROUTE_INTERVAL_S = 0.5
-
-
-@dataclass(slots=True)
-class _Route:
-    """Where a copy's records come from and go to now."""
-
-    copy: PartitionCopy
-    source: SourcePort
-    target: TargetPort
-    source_leader: Leader | None = None
-    target_leader: Leader | None = None
-    resync: asyncio.Task[None] | None = None
-    resynced_offset: int = -1  # where the copy was at the last resynchronisation,
-    resynced_at: float = float("-inf")  # and when that was
-    fruitless: int = 0  # how many followed each other with nothing copied in between
 
 
 @dataclass(slots=True)
@@ -87,10 +58,10 @@ class Lane:
         self._shares = Shares(self._budget, on_free=self._wake_fetchers)
         self._failed = failed
         self._ends: dict[str, Ends] = {}
-        self._routes: dict[MirrorPartition, _Route] = {}
+        self._routes: dict[MirrorPartition, Route] = {}
         self._workers = _Workers()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._resyncs = asyncio.Semaphore(RESYNCS_AT_ONCE)
+        self._resynchroniser = Resynchroniser(self._route)
         self._draining = False
         self._answer = asyncio.Event()  # set whenever a copy was given an answer
         self._spawn(self._keep_routed())
@@ -108,7 +79,7 @@ class Lane:
             return
         ends = self._ends[spec.partition.link]
         copy = PartitionCopy(spec, held_limit_bytes=4 * ends.consumer.max_partition_fetch_bytes)
-        self._routes[spec.partition] = route = _Route(copy, ends.source, ends.target)
+        self._routes[spec.partition] = route = Route(copy, ends.source, ends.target)
         self._route(route)
         self._attend(copy)
 
@@ -134,7 +105,7 @@ class Lane:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _retire(self, route: _Route) -> None:
+    def _retire(self, route: Route) -> None:
         for fetcher in self._workers.fetchers.values():
             fetcher.discard(route.copy)
         for sender in self._workers.senders.values():
@@ -143,7 +114,7 @@ class Lane:
             route.resync.cancel()
         route.copy.retire()
 
-    async def _settled(self, route: _Route) -> None:
+    async def _settled(self, route: Route) -> None:
         while not route.copy.settled:
             self._answer.clear()
             await self._answer.wait()
@@ -156,18 +127,20 @@ class Lane:
             for route in list(self._routes.values()):
                 self._route(route)
 
-    def _route(self, route: _Route) -> None:
+    def _route(self, route: Route) -> None:
         copy = route.copy
         if copy.phase in (Phase.STOPPED, Phase.RETIRED):
             return
         source_leader = route.source.leader(copy.spec.partition.source)
         target_leader = route.target.leader(copy.spec.partition.target)
+        if (source_leader, target_leader) != (route.source_leader, route.target_leader):
+            route.moved.set()
         if source_leader != route.source_leader:
             self._move_fetches(route, source_leader)
         if target_leader != route.target_leader:
             self._move_appends(route, target_leader)
 
-    def _move_fetches(self, route: _Route, leader: Leader | None) -> None:
+    def _move_fetches(self, route: Route, leader: Leader | None) -> None:
         if route.source_leader is not None:
             self._fetcher(route, route.source_leader.node).discard(route.copy)
             route.copy.interrupted(HeliographError("the source partition has a new leader"))
@@ -176,7 +149,7 @@ class Lane:
             self._fetcher(route, leader.node).add(route.copy)
         self._attend(route.copy)
 
-    def _move_appends(self, route: _Route, leader: Leader | None) -> None:
+    def _move_appends(self, route: Route, leader: Leader | None) -> None:
         if route.target_leader is not None:
             self._sender(route, route.target_leader.node).discard(route.copy)
             route.copy.interrupted(HeliographError("the target partition has a new leader"))
@@ -189,29 +162,29 @@ class Lane:
         for fetcher in self._workers.fetchers.values():
             fetcher.wake()
 
-    def _fetcher(self, route: _Route, node: int) -> Fetcher:
+    def _fetcher(self, route: Route, node: int) -> Fetcher:
         key = (id(route.source), node)
         fetcher = self._workers.fetchers.get(key)
         if fetcher is None:
-            limits = self._limits(route)
-            limits.fetchers += 1
-            fetcher = self._workers.fetchers[key] = Fetcher(route.source, node, limits, self._attend)
+            fetcher = Fetcher(route.source, node, self._limits(route), self._attend)
+            self._workers.fetchers[key] = fetcher
             self._spawn(fetcher.run())
         return fetcher
 
-    def _limits(self, route: _Route) -> FetchLimits:
+    def _limits(self, route: Route) -> FetchLimits:
         consumer = self._ends[route.copy.spec.partition.link].consumer
         return self._workers.limits.setdefault(
             id(route.source),
             FetchLimits(
                 self._budget,
+                self._workers.fetchers,
                 consumer.fetch_max_bytes,
                 consumer.max_partition_fetch_bytes,
                 consumer.fetch_max_wait_ms,
             ),
         )
 
-    def _sender(self, route: _Route, node: int) -> Sender:
+    def _sender(self, route: Route, node: int) -> Sender:
         key = (id(route.target), node)
         sender = self._workers.senders.get(key)
         if sender is None:
@@ -232,8 +205,8 @@ class Lane:
             await asyncio.sleep(ROUTE_INTERVAL_S)
             lost = [r for r in self._routes.values() if r.source_leader is None or r.target_leader is None]
             active = [r for r in lost if r.copy.phase not in (Phase.STOPPED, Phase.RETIRED)]
-            for end in {id(end): end for r in active for end in (r.source, r.target)}.values():
-                await _quietly(end.refresh())
+            ends = {id(end): end for r in active for end in (r.source, r.target)}
+            await asyncio.gather(*(quietly(end.refresh()) for end in ends.values()))
             self.reroute()
 
     # -- what a copy needs next
@@ -244,6 +217,10 @@ class Lane:
         route = self._routes.get(copy.spec.partition)
         if route is None or route.copy is not copy or self._draining:
             return
+        if copy.phase is Phase.STOPPED:
+            if route.source_leader is not None:
+                self._fetcher(route, route.source_leader.node).discard(copy)
+            return
         if copy.wants_resync:
             if route.resync is None or route.resync.done():
                 route.resync = self._spawn(self._resynchronise(route))
@@ -253,76 +230,9 @@ class Lane:
         if route.source_leader is not None and copy.fetch_offset() is not None:
             self._fetcher(route, route.source_leader.node).wake()
 
-    async def _resynchronise(self, route: _Route) -> None:
-        copy = route.copy
-        while copy.wants_resync:
-            await asyncio.sleep(self._pause_s(route))
-            interruptions = copy.interruptions
-            try:
-                next_offset = await self._ask(route)
-            except PartitionStop as stop:
-                copy.stop(stop)
-            except CorruptBatch as problem:
-                copy.stop(corrupt(problem))
-            except (RequestFailed, ProtocolError) as problem:
-                await self._failed_to_ask(route, problem)
-            else:
-                if copy.interruptions == interruptions:  # else the answers are out of date
-                    copy.synced(next_offset)
-        if route.source_leader is not None:
-            self._fetcher(route, route.source_leader.node).wake()
-
-    def _pause_s(self, route: _Route) -> float:
-        """Nothing at first; then longer and longer, if they follow each other and nothing is copied in between."""
-        now = asyncio.get_running_loop().time()
-        advanced = (route.copy.next_offset or 0) > route.resynced_offset
-        forgotten = now - route.resynced_at > RETRY_FORGOTTEN_S
-        route.fruitless = 0 if advanced or forgotten else route.fruitless + 1
-        route.resynced_offset, route.resynced_at = route.copy.next_offset or 0, now
-        if route.fruitless <= 1:
-            return 0.0
-        pause_s = min(RETRY_FIRST_S * (1 << min(route.fruitless - 2, 10)), RETRY_MAX_S)
-        return pause_s * random.uniform(0.8, 1.2)
-
-    async def _failed_to_ask(self, route: _Route, problem: RequestFailed | ProtocolError) -> None:
-        stop = stop_for_read(problem) if isinstance(problem, BrokerRefused) else None
-        if stop is not None:
-            route.copy.stop(stop)
-            return
-        route.copy.trouble = problem
-        await asyncio.gather(_quietly(route.source.refresh()), _quietly(route.target.refresh()))
-        self._route(route)
-
-    async def _ask(self, route: _Route) -> int:
-        questions = resync.resynchronise(route.copy.spec)
-        answer: resync.Answer = None
-        while True:
-            try:
-                question = questions.send(answer)
-            except StopIteration as done:
-                return int(done.value)
-            if isinstance(question, resync.Unsettled):
-                await asyncio.sleep(UNSETTLED_WAIT_S)  # without a slot: others ask meanwhile
-                answer = None
-            else:
-                async with self._resyncs:
-                    answer = await self._perform(route, question)
-
-    async def _perform(self, route: _Route, question: resync.Question) -> resync.Answer:
-        spec, source, target = route.copy.spec, route.source, route.target
-        match question:
-            case resync.ReadProducer():
-                return await target.producer(spec.partition.target, spec.producer_id)
-            case resync.ReadTargetLog():
-                return await target.span(spec.partition.target)
-            case resync.ReadTargetBatch(offset):
-                return await target.batch_at(spec.partition.target, offset)
-            case resync.ReadSourceLog():
-                return await source.span(spec.partition.source)
-            case resync.ReadSourceBatch(offset):
-                return await source.batch_at(spec.partition.source, offset)
-            case resync.Unsettled():
-                return None
+    async def _resynchronise(self, route: Route) -> None:
+        await self._resynchroniser.run(route)
+        self._attend(route.copy)
 
     # -- tasks
 
@@ -336,10 +246,3 @@ class Lane:
         self._tasks.discard(task)
         if not task.cancelled() and (problem := task.exception()) is not None:
             self._failed(problem)
-
-
-async def _quietly(refresh: Awaitable[None]) -> None:
-    try:
-        await refresh
-    except (RequestFailed, ProtocolError):
-        return  # still unreachable: whoever needs it finds out and waits

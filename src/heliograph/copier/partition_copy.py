@@ -90,12 +90,20 @@ class PartitionCopy:
         """No answer is due."""
         return not self._in_flight
 
+    @property
+    def flowing(self) -> bool:
+        """It knows where it stands, and nothing is in its way."""
+        return self.phase in (Phase.PROBE, Phase.STREAM) and self._obstacle is None
+
+    @property
+    def held_back(self) -> bool:
+        """It would fetch if there were room."""
+        enough = self._held_bytes >= self._held_limit_bytes or (self.share is not None and self.share.full)
+        return self.flowing and enough
+
     def fetch_offset(self) -> int | None:
         """The offset to fetch from, None while nothing may be fetched."""
-        if self.phase not in (Phase.PROBE, Phase.STREAM) or self._obstacle is not None:
-            return None
-        held_back = self._held_bytes >= self._held_limit_bytes or (self.share is not None and self.share.full)
-        return None if held_back else self._fetch_offset
+        return self._fetch_offset if self.flowing and not self.held_back else None
 
     def peek(self) -> Outgoing | None:
         """The batch that may be sent now."""
@@ -125,8 +133,7 @@ class PartitionCopy:
 
     def fetched(self, reply: FetchedPartition, asked_offset: int, parcel: Parcel) -> None:
         """Batches from the source; ignored if they are not what is wanted any more."""
-        wanted = self.phase in (Phase.PROBE, Phase.STREAM) and self._obstacle is None
-        if not wanted or asked_offset != self._fetch_offset:
+        if not self.flowing or asked_offset != self._fetch_offset:
             return
         self._heard = True
         if not reply.records:

@@ -1,8 +1,8 @@
 """What to do about a broker's answer to an append: one table (docs/DESIGN.md, "Recovery").
 
-RESYNCHRONISE: another copier was first, or the outcome is unknown: ask the target before anything else.
-STOP: this batch will never pass as it is, or the right to write is missing.
-A code that is not in the table is an unknown outcome. Nothing is ever sent again blindly.
+A code of the tables stops the partition: this batch will never pass as it is, or a right is missing. Any other code
+means that another copier was first, or that the outcome is unknown: the target is asked before anything else. Nothing
+is ever sent again blindly.
 """
 
 from __future__ import annotations

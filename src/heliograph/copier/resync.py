@@ -18,13 +18,12 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.copier.ports import Batch
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.model.admission import Admitted, PartitionFacts, Refused, admit_partition
 from heliograph.model.errors import PartitionStop
 from heliograph.model.states import StopReason
-from heliograph.wire.batch import BatchHeader, payload_equal
-
-Batch = tuple[BatchHeader, memoryview]
+from heliograph.wire.batch import payload_equal
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from functools import partial
 
 from heliograph.copier.partition_copy import Outgoing, PartitionCopy
 from heliograph.copier.ports import LinePort, TargetPort
-from heliograph.model.errors import HeliographError, ProtocolError, RequestFailed
+from heliograph.copier.recovery import stop_for_read
+from heliograph.model.errors import BrokerRefused, HeliographError, ProtocolError, RequestFailed
 from heliograph.wire.produce import ProducedPartition, ProduceEntry
 
 Sent = dict[tuple[str, int], tuple[PartitionCopy, Outgoing]]
@@ -37,6 +38,8 @@ class Sender:
         self._on_settled = on_settled
         self._ready: dict[PartitionCopy, None] = {}  # an ordered set: first come, first served
         self._in_flight = 0
+        self._throttled_ms = 0
+        self._line: LinePort | None = None
         self._wake = asyncio.Event()
 
     def offer(self, copy: PartitionCopy) -> None:
@@ -53,20 +56,24 @@ class Sender:
             if not self._ready or self._in_flight >= self._in_flight_limit:
                 await self._wake.wait()
                 continue
-            try:
-                line = await self._target.line_to(self._node)
-            except (RequestFailed, ProtocolError) as problem:
-                self._unreachable(problem)
+            if self._throttled_ms:
+                throttled_ms, self._throttled_ms = self._throttled_ms, 0
+                await asyncio.sleep(throttled_ms / 1000)  # a quota: the broker would not listen earlier
                 continue
-            self._send(line)
+            if self._line is None or self._line.closed:
+                try:
+                    self._line = await self._target.line_to(self._node)
+                except (RequestFailed, ProtocolError) as problem:
+                    self._unreachable(problem)
+                    continue
+            self._send(self._line)
 
     def _send(self, line: LinePort) -> None:
-        sent = self._gather()
-        if not sent:
-            return
-        entries = [ProduceEntry(where[0], where[1], out.batch) for where, (_, out) in sent.items()]
-        self._in_flight += 1
-        line.send(entries).add_done_callback(partial(self._answered, line, sent))
+        """As many requests as may be in flight, without a turn of the event loop in between."""
+        while self._in_flight < self._in_flight_limit and (sent := self._gather()):
+            entries = [ProduceEntry(where[0], where[1], out.batch) for where, (_, out) in sent.items()]
+            self._in_flight += 1
+            line.send(entries).add_done_callback(partial(self._answered, line, sent))
 
     def _gather(self) -> Sent:
         """One batch of each copy that may send, up to the request's size; who has more comes again."""
@@ -93,7 +100,9 @@ class Sender:
         self._in_flight -= 1
         self._wake.set()
         try:
-            answers = {(p.topic, p.partition): p for p in line.decode(answer.result()).partitions}
+            reply = line.decode(answer.result())
+            self._throttled_ms = max(self._throttled_ms, reply.throttle_ms)
+            answers = {(p.topic, p.partition): p for p in reply.partitions}
             missing: HeliographError = ProtocolError("the broker's answer leaves a partition out")
         except (RequestFailed, ProtocolError) as problem:
             answers, missing = {}, problem
@@ -117,7 +126,11 @@ class Sender:
 
     def _unreachable(self, problem: HeliographError) -> None:
         """Nothing was sent. Who leads these partitions must be asked again."""
+        stop = stop_for_read(problem) if isinstance(problem, BrokerRefused) else None
         for copy in list(self._ready):
             del self._ready[copy]
-            copy.interrupted(problem)
+            if stop is not None:
+                copy.stop(stop)
+            else:
+                copy.interrupted(problem)
             self._on_settled(copy)

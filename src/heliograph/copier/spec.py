@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from heliograph.model.admission import SEQUENCES
 from heliograph.model.partition import MirrorPartition
 
-SEQUENCES = 1 << 31
 PRODUCER_EPOCH = 0
 
 

@@ -27,6 +27,7 @@ from heliograph.engine.assignment import (
 )
 from heliograph.engine.control_line import ControlLine
 from heliograph.engine.frames import Message
+from heliograph.model.errors import HeliographError
 from heliograph.model.partition import MirrorPartition
 
 PROGRESS_S = 0.2
@@ -64,6 +65,19 @@ def run_lane(ticket: LaneTicket) -> str:
     return str(uvloop.run(LaneTask(ticket).live()))
 
 
+def unforeseen(context: dict[str, Any]) -> BaseException | None:
+    """What an event loop tells of, if a lane cannot go on after it: then it is started anew and resynchronises.
+
+    A callback that raised has left its work half done, whatever it raised. An error of a connection that nobody
+    awaited any more is no surprise: whoever used the connection has learnt of it.
+    """
+    problem = context.get("exception")
+    if not isinstance(problem, BaseException):
+        return None
+    foreseen = isinstance(problem, HeliographError | OSError) and "handle" not in context
+    return None if foreseen else problem
+
+
 class LaneTask:
     def __init__(self, ticket: LaneTicket) -> None:
         self._ticket = ticket
@@ -77,6 +91,14 @@ class LaneTask:
         def fail(problem: BaseException) -> None:
             if not failure.done():
                 failure.set_exception(problem)
+
+        def handle(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            loop.default_exception_handler(context)
+            problem = unforeseen(context)
+            if problem is not None:
+                fail(problem)
+
+        loop.set_exception_handler(handle)
 
         def hand_over(message: Message) -> None:
             if not loop.is_closed():
@@ -120,9 +142,9 @@ class LaneTask:
             match order.get("type"):
                 case "links":
                     for ends in decode_links(order):
-                        await self._clusters.open(ends)
+                        self._clusters.open(ends)
                 case "assign":
-                    await self._clusters.assign(decode_specs(order))
+                    self._clusters.assign(decode_specs(order))
                 case "revoke":
                     for key in order["partitions"]:
                         await self._lane.revoke(MirrorPartition(*key))

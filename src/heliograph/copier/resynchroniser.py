@@ -1,0 +1,156 @@
+"""Drives resynchronisations: asks the questions of copier/resync.py, with pauses and a bound on how many at once.
+
+A resynchronisation has no side effects, so whatever fails is begun again: after a pause that grows for as long as
+nothing is copied in between, and with fresh metadata. Answers that a moved leader made out of date are thrown away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+from heliograph.copier import resync
+from heliograph.copier.passage import corrupt
+from heliograph.copier.recovery import stop_for_read
+from heliograph.copier.route import Route
+from heliograph.model.errors import (
+    BrokerRefused,
+    CorruptBatch,
+    HeliographError,
+    PartitionStop,
+    ProtocolError,
+    RequestFailed,
+)
+from heliograph.model.states import StopReason
+from heliograph.wire.error_codes import ErrorCode
+
+QUESTIONS_AT_ONCE = 32
+UNSETTLED_WAIT_S = 0.05
+UNSETTLED_TOLD_AFTER = 40  # rounds: two seconds
+RETRY_FIRST_S = 0.1
+RETRY_MAX_S = 5.0
+RETRY_FORGOTTEN_S = 30.0
+MISSING_LIMIT_S = 15.0
+
+
+class Resynchroniser:
+    """`on_refreshed(route)` is called when metadata was read again."""
+
+    def __init__(self, on_refreshed: Callable[[Route], None]) -> None:
+        self._on_refreshed = on_refreshed
+        self._slots = asyncio.Semaphore(QUESTIONS_AT_ONCE)
+
+    async def run(self, route: Route) -> None:
+        """Until the copy knows where it stands, or has stopped."""
+        copy = route.copy
+        while copy.wants_resync:
+            await _pause(route)
+            interruptions = copy.interruptions
+            try:
+                next_offset = await self._ask(route)
+            except PartitionStop as stop:
+                copy.stop(stop)
+            except CorruptBatch as problem:
+                copy.stop(corrupt(problem))
+            except (RequestFailed, ProtocolError) as problem:
+                await self._failed(route, problem)
+            else:
+                route.missing_since = None
+                if copy.interruptions == interruptions:  # else the answers are out of date
+                    copy.synced(next_offset)
+
+    async def _ask(self, route: Route) -> int:
+        questions = resync.resynchronise(route.copy.spec)
+        answer: resync.Answer = None
+        unsettled = 0
+        while True:
+            try:
+                question = questions.send(answer)
+            except StopIteration as done:
+                return int(done.value)
+            if isinstance(question, resync.Unsettled):
+                unsettled += 1
+                await _wait_to_settle(route, unsettled)
+                answer = None
+            else:
+                async with self._slots:
+                    answer = await _perform(route, question)
+
+    async def _failed(self, route: Route, problem: RequestFailed | ProtocolError) -> None:
+        stop = _stop_for(route, problem)
+        if stop is not None:
+            route.copy.stop(stop)
+            return
+        route.copy.trouble = problem
+        await asyncio.gather(quietly(route.source.refresh()), quietly(route.target.refresh()))
+        self._on_refreshed(route)
+
+
+async def _pause(route: Route) -> None:
+    """Nothing at first; then longer and longer, if they follow each other and nothing is copied in between."""
+    now = asyncio.get_running_loop().time()
+    advanced = (route.copy.next_offset or 0) > route.resynced_offset
+    forgotten = now - route.resynced_at > RETRY_FORGOTTEN_S
+    route.fruitless = 0 if advanced or forgotten else route.fruitless + 1
+    route.resynced_offset, route.resynced_at = route.copy.next_offset or 0, now
+    if route.fruitless <= 1:
+        return
+    pause_s = min(RETRY_FIRST_S * (1 << min(route.fruitless - 2, 10)), RETRY_MAX_S)
+    route.moved.clear()
+    try:
+        async with asyncio.timeout(pause_s * random.uniform(0.8, 1.2)):
+            await route.moved.wait()
+    except TimeoutError:
+        return
+
+
+async def _wait_to_settle(route: Route, rounds: int) -> None:
+    """Without a slot, so that others ask meanwhile; and not mute for ever."""
+    if rounds >= UNSETTLED_TOLD_AFTER:
+        route.copy.trouble = HeliographError(
+            "the last records are not on all in-sync replicas yet, or somebody else is writing"
+        )
+    await asyncio.sleep(UNSETTLED_WAIT_S)
+
+
+async def _perform(route: Route, question: resync.Question) -> resync.Answer:
+    spec, source, target = route.copy.spec, route.source, route.target
+    match question:
+        case resync.ReadProducer():
+            return await target.producer(spec.partition.target, spec.producer_id)
+        case resync.ReadTargetLog():
+            return await target.span(spec.partition.target)
+        case resync.ReadTargetBatch(offset):
+            return await target.batch_at(spec.partition.target, offset)
+        case resync.ReadSourceLog():
+            return await source.span(spec.partition.source)
+        case resync.ReadSourceBatch(offset):
+            return await source.batch_at(spec.partition.source, offset)
+        case resync.Unsettled():
+            return None
+
+
+def _stop_for(route: Route, problem: RequestFailed | ProtocolError) -> PartitionStop | None:
+    """What no further try can mend: missing rights, a broker that is too old, a topic that is gone for good."""
+    if not isinstance(problem, BrokerRefused):
+        return None
+    if problem.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        route.missing_since = None
+        return stop_for_read(problem)
+    now = asyncio.get_running_loop().time()
+    route.missing_since = now if route.missing_since is None else route.missing_since
+    if now - route.missing_since < MISSING_LIMIT_S:
+        return None  # a new topic is not known to all brokers at once
+    return PartitionStop(
+        StopReason.RECREATED,
+        f"the topic is gone: {problem.message}",
+        hint="if it was deleted on purpose, exclude it; else look who deleted it, and start the mirror again",
+    )
+
+
+async def quietly(refresh: Awaitable[None]) -> None:
+    try:
+        await refresh
+    except (RequestFailed, ProtocolError):
+        return  # still unreachable: whoever needs it finds out and waits
