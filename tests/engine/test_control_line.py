@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from heliograph.engine import control_line, frames
+from heliograph.engine import control_line, control_server, frames
 from heliograph.engine.control_line import ControlLine
 from heliograph.engine.control_server import ControlServer
 from heliograph.engine.frames import Message, encode
@@ -203,6 +203,63 @@ def test_a_lane_sends_heartbeats_by_itself() -> None:
     assert heard.get(timeout=SOON_S) == {"type": "heartbeat"}
     lane.line.close()
     server.stop()
+
+
+def test_a_lane_that_is_frozen_is_gone_and_told_apart_from_one_that_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(control_server, "SILENCE_TICK_S", 0.05)
+    monkeypatch.setattr(control_server, "SILENT_TICKS", 4)
+    monkeypatch.setattr(control_line, "HEARTBEAT_S", 0.02)
+    ends: queue.Queue[tuple[str, int]] = queue.Queue()
+    server = ControlServer(
+        SECRET,
+        lambda _lane, _message: None,
+        lambda lane: ends.put(("gone", lane)),
+        on_silent=lambda lane: ends.put(("silent", lane)),
+    )
+    address = server.start("127.0.0.1")
+    lively = LaneEnd(address, lane=1)
+    time.sleep(0.5)
+    assert ends.empty()  # its heartbeats are enough
+    lively.line.close()
+    assert ends.get(timeout=SOON_S) == ("gone", 1)
+    monkeypatch.setattr(control_line, "HEARTBEAT_S", 60.0)
+    frozen = LaneEnd(address, lane=2)
+    assert ends.get(timeout=SOON_S) == ("silent", 2)
+    assert ends.get(timeout=SOON_S) == ("gone", 2)
+    assert frozen.ends.get(timeout=SOON_S)
+    monkeypatch.setattr(control_line, "HEARTBEAT_S", 0.02)
+    back = LaneEnd(address, lane=2)
+    time.sleep(0.5)
+    assert ends.empty()  # the silence of its predecessor is forgotten
+    back.line.close()
+    server.stop()
+
+
+def test_a_line_that_is_closed_before_its_loop_runs_ends(driver: Driver) -> None:
+    ends: queue.Queue[str] = queue.Queue()
+    line = ControlLine(driver.address, SECRET, 1, on_message=lambda _: None, on_end=ends.put)
+    line._loop.call_soon_threadsafe(line._closing.set)  # what close() does, sure to come first
+    line.start()
+    assert ends.get(timeout=SOON_S) == "closed"
+    line.close()
+
+
+def test_the_end_is_told_whatever_ended_the_line(driver: Driver) -> None:
+    ends: queue.Queue[str] = queue.Queue()
+
+    def stumble(_: Message) -> None:
+        raise ZeroDivisionError("a bug")
+
+    line = ControlLine(driver.address, SECRET, 1, on_message=stumble, on_end=ends.put)
+    line.start()
+    deadline = time.monotonic() + SOON_S
+    while ends.empty() and time.monotonic() < deadline:
+        driver.server.send(1, {"type": "ping"})
+        time.sleep(0.02)
+    assert "ZeroDivisionError: a bug" in ends.get(timeout=SOON_S)
+    line.close()
 
 
 def test_no_driver_at_the_address_ends_the_line_with_the_reason() -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.engine import session
-from heliograph.engine.session import conf_for, master_with_retries
+from heliograph.engine import run_directory
+from heliograph.engine.session import Session
+from heliograph.engine.spark_conf import check_conf, conf_for, local_slots, master_with_retries
+from heliograph.model.errors import UsageError
 from heliograph.model.settings import SparkSettings
 
 DIRECTORY = Path("/somewhere/of/its/own")
@@ -93,14 +95,66 @@ def test_what_a_killed_run_left_is_removed_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    left = tmp_path / f"{session.DIRECTORY_PREFIX}{gone.pid}-abc"
-    in_use = tmp_path / f"{session.DIRECTORY_PREFIX}{os.getpid()}-abc"
-    foreign = tmp_path / f"{session.DIRECTORY_PREFIX}notes-abc"
-    for directory in (left, in_use, foreign):
-        directory.mkdir()
-    session.sweep()
+    code = (
+        "import os, signal\nfrom heliograph.engine.run_directory import RunDirectory\nkept = RunDirectory()\n"
+        "print(kept.path, flush=True)\nos.kill(os.getpid(), signal.SIGKILL)"
+    )
+    environ = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    killed = subprocess.run([sys.executable, "-c", code], env=environ, stdout=subprocess.PIPE, check=False)
+    left = Path(killed.stdout.decode().strip())
+    assert left.parent == tmp_path
+    assert left.exists()
+    run_directory.sweep()
     assert not left.exists()
-    assert in_use.exists()
+
+
+def test_what_a_live_run_uses_is_left_alone_even_where_its_process_id_means_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a container that shares the directory of temporary files but not the process ids."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(os, "getpid", lambda: 2**31 - 1)
+        in_use = run_directory.RunDirectory()
+    foreign = tmp_path / f"{run_directory.DIRECTORY_PREFIX}notes-abc"
+    foreign.mkdir()
+    run_directory.sweep()
+    assert in_use.path.exists()
     assert foreign.exists()
+    in_use.remove()
+    assert not in_use.path.exists()
+
+
+# -- what cannot work is refused before anything starts
+
+
+@pytest.mark.parametrize("value", ["true", "TRUE", " true "])
+def test_speculation_is_refused_with_the_reason(value: str) -> None:
+    with pytest.raises(UsageError, match="two copiers of one partition") as refused:
+        Session(SparkSettings(conf={"spark.speculation": value}))
+    assert refused.value.hint
+    check_conf({"spark.speculation": "false"})
+
+
+def test_a_spark_that_somebody_else_started_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    with pytest.raises(UsageError, match="spark-submit") as refused:
+        Session(SparkSettings())
+    assert "heliograph run" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("master", "slots"),
+    [
+        ("local", 1),
+        ("local[3]", 3),
+        ("local[3,4]", 3),
+        ("local[*]", 7),
+        ("local[*,4]", 7),
+        ("spark://host:7077", None),
+        ("local-cluster[2,1,1024]", None),
+        ("yarn", None),
+    ],
+)
+def test_only_a_local_master_has_a_fixed_number_of_slots(master: str, slots: int | None) -> None:
+    assert local_slots(master, 7) == slots

@@ -7,6 +7,7 @@ or says nothing for `SILENCE_LIMIT_S`, the driver is gone or thinks that we are:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -37,7 +38,7 @@ class ControlLine:
         self._on_end = on_end
         self._loop = asyncio.new_event_loop()
         self._writer: asyncio.StreamWriter | None = None
-        self._closing: asyncio.Event | None = None
+        self._closing = asyncio.Event()  # made here, so that closing before the loop runs is not lost
         self._proven = False
         self._early: list[bytes] = []  # sent before the driver was known to be the driver
         self._thread = threading.Thread(target=self._run, name="control-line", daemon=True)
@@ -48,18 +49,14 @@ class ControlLine:
     def send(self, message: Message) -> None:
         """Send soon; dropped when the line has ended."""
         frame = encode(message)
-        if not self._loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._write, frame)
 
     def close(self) -> None:
         """End the line after what was sent, and the thread."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._close)
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join(CONNECT_TIMEOUT_S)
-
-    def _close(self) -> None:
-        if self._closing is not None:
-            self._closing.set()
 
     def _write(self, frame: bytes) -> None:
         if self._proven and self._writer is not None:
@@ -68,16 +65,18 @@ class ControlLine:
             self._early.append(frame)
 
     def _run(self) -> None:
+        reason = "the control line ended"
         try:
             reason = self._loop.run_until_complete(self._live())
         except (OSError, TimeoutError, ProtocolError) as problem:
             reason = f"the control line failed: {problem}"
+        except Exception as problem:  # noqa: BLE001 - a bug must end the lane too, not leave it without a line
+            reason = f"the control line failed: {type(problem).__name__}: {problem}"
         finally:
             self._loop.close()
-        self._on_end(reason)
+            self._on_end(reason)
 
     async def _live(self) -> str:
-        self._closing = asyncio.Event()
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             reader, self._writer = await asyncio.open_connection(*self._address)
         try:
@@ -112,7 +111,6 @@ class ControlLine:
             await asyncio.sleep(HEARTBEAT_S)
 
     async def _closed(self) -> str:
-        assert self._closing is not None
         await self._closing.wait()
         assert self._writer is not None
         await self._writer.drain()

@@ -13,25 +13,45 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from heliograph.engine.frames import Message, encode, prove_as_driver, read
 from heliograph.model.errors import EngineLost, ProtocolError
 
 UNPROVEN_AT_ONCE = 64
 START_TIMEOUT_S = 10.0
+# Lanes send a heartbeat every second. A lane that is silent is frozen: it must not hold its partitions for ever.
+SILENCE_TICK_S = 1.0
+SILENT_TICKS = 15
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
+class _Silence:
+    """How many ticks a line has been silent for."""
+
+    ticks: int = 0
+
+
 class ControlServer:
-    """`on_message(lane, message)`; `on_gone(lane)` when the line of a lane has ended and no newer one is there."""
+    """`on_message(lane, message)`; `on_gone(lane)` when the line of a lane has ended and no newer one is there.
+
+    `on_silent(lane)` comes before `on_gone` where it was ended here because nothing came from the lane.
+    """
 
     def __init__(
-        self, secret: bytes, on_message: Callable[[int, Message], None], on_gone: Callable[[int], None]
+        self,
+        secret: bytes,
+        on_message: Callable[[int, Message], None],
+        on_gone: Callable[[int], None],
+        *,
+        on_silent: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._secret = secret
         self._on_message = on_message
         self._on_gone = on_gone
+        self._on_silent = on_silent
         self._lines: dict[int, asyncio.StreamWriter] = {}
         self._unproven = 0
         self._loop = asyncio.new_event_loop()
@@ -115,14 +135,30 @@ class ControlServer:
         if older is not None:
             older.close()
         self._lines[lane] = writer
+        silence = _Silence()
+        watch = asyncio.create_task(self._watch(lane, writer, silence))
         try:
             while (message := await read(reader)) is not None:
+                silence.ticks = 0
                 if self._lines.get(lane) is writer:
                     self._on_message(lane, message)
         finally:
+            watch.cancel()
             if self._lines.get(lane) is writer:
                 del self._lines[lane]
+                if silence.ticks >= SILENT_TICKS:
+                    self._on_silent(lane)
                 self._on_gone(lane)
+
+    async def _watch(self, lane: int, writer: asyncio.StreamWriter, silence: _Silence) -> None:
+        """Counted in ticks of this loop and not by the clock: a driver that slept itself blames no lane for it."""
+        while silence.ticks < SILENT_TICKS:
+            await asyncio.sleep(SILENCE_TICK_S)
+            silence.ticks += 1
+        log.warning(
+            "lane %d said nothing for %.0f s: its line is closed", lane, SILENT_TICKS * SILENCE_TICK_S
+        )
+        writer.transport.abort()  # what is buffered for it would never be taken
 
     def _write(self, lane: int, frame: bytes) -> None:
         writer = self._lines.get(lane)

@@ -1,4 +1,4 @@
-"""The control line's bytes: length-limited JSON frames and the mutual proof of who speaks. Sans I/O.
+"""The control line's bytes: length-limited JSON frames and the mutual proof of who speaks. Streams are passed in.
 
     driver ─▶ lane   {"challenge": d}
     lane ─▶ driver   {"challenge": l, "lane": n, "proof": HMAC(secret, "lane" d l)}

@@ -7,26 +7,34 @@ a thread of its own (that is what Spark's job groups and scheduler pools are bou
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import dropwhile, takewhile
 
 from heliograph.engine.lane_task import SCHEMA, LaneTicket, task_for
-from heliograph.engine.session import Session
+from heliograph.engine.session import Loss, Session
 
 BACKOFF_FIRST_S = 0.2
 BACKOFF_MAX_S = 10.0
 LONG_LIFE_S = 60.0  # a lane that lived so long is started again without delay
 WATCH_S = 0.5
+_PY4J = "An error occurred while calling "  # and then a name that says nothing
+_TRACEBACK = "Traceback (most recent call last)"
+# `package.module.Name` or a builtin's `SomethingError`, then a message or nothing
+_EXCEPTION = re.compile(
+    r"(?:[a-z_]\w*\.)+[A-Z]\w*(?::.*)?|[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Group)(?::.*)?"
+)
 
 log = logging.getLogger(__name__)
 
 
 class LaneJobs:
-    """`on_lost` is called once, from another thread, when Spark's JVM is gone."""
+    """`on_lost` is called once, from another thread, when Spark is gone."""
 
-    def __init__(self, session: Session, on_lost: Callable[[], None]) -> None:
+    def __init__(self, session: Session, on_lost: Callable[[Loss], None]) -> None:
         self._session = session
         self._on_lost = on_lost
         self._stopping = threading.Event()
@@ -43,9 +51,14 @@ class LaneJobs:
 
     def join(self, timeout_s: float) -> bool:
         """Whether all jobs have ended in time."""
+        deadline = time.monotonic() + timeout_s
         for thread in self._threads:
-            thread.join(timeout_s)
+            thread.join(max(deadline - time.monotonic(), 0))
         return not any(thread.is_alive() for thread in self._threads)
+
+    def cancel(self, lane: int) -> None:
+        """End the lane's job as it is; it is started again."""
+        self._session.cancel(job_group(lane))
 
     def _thread(self, name: str, work: Callable[[], None]) -> None:
         thread = threading.Thread(target=work, name=name, daemon=True)
@@ -54,8 +67,9 @@ class LaneJobs:
 
     def _watch(self) -> None:
         while not self._stopping.wait(WATCH_S):
-            if self._session.lost:
-                self._on_lost()
+            loss = self._session.loss
+            if loss is not None:
+                self._on_lost(loss)
                 return
 
     def _keep_running(self, ticket: LaneTicket) -> None:
@@ -74,10 +88,28 @@ class LaneJobs:
     def _run_once(self, ticket: LaneTicket) -> str:
         spark = self._session.spark
         name = f"heliograph lane {ticket.lane}"
-        spark.sparkContext.setJobGroup(f"heliograph-lane-{ticket.lane}", name, interruptOnCancel=True)
-        spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"lane-{ticket.lane}")
         try:
+            spark.sparkContext.setJobGroup(job_group(ticket.lane), name, interruptOnCancel=True)
+            spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"lane-{ticket.lane}")
             rows = spark.range(1).coalesce(1).mapInArrow(task_for(ticket), SCHEMA).collect()
         except Exception as problem:  # noqa: BLE001 - whatever Spark raises, the lane is over and is started again
-            return str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__
+            return cause_of(problem)
         return str(rows[0]["ended"]) if rows else "no result"
+
+
+def job_group(lane: int) -> str:
+    return f"heliograph-lane-{lane}"
+
+
+def cause_of(problem: Exception) -> str:
+    """One line that says why: of a worker's traceback the exception at its end, else Spark's own first line."""
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    if not lines:
+        return type(problem).__name__
+    of_worker = dropwhile(lambda line: _TRACEBACK not in line, lines)
+    before_java = takewhile(lambda line: not line.startswith("at "), of_worker)
+    named = [line for line in before_java if _EXCEPTION.fullmatch(line)]
+    if named:
+        return named[-1]
+    told_by_py4j = lines[0].startswith(_PY4J) and len(lines) > 1
+    return lines[1].removeprefix(": ") if told_by_py4j else lines[0]

@@ -45,7 +45,10 @@ class LaneGone:
 
 @dataclass(frozen=True, slots=True)
 class SparkLost:
-    """Spark's JVM is gone; nothing can be started again."""
+    """Spark is gone; nothing can be started again."""
+
+    message: str
+    hint: str
 
 
 LaneEvent = LaneUp | LaneProgress | LaneGone | SparkLost
@@ -53,20 +56,32 @@ LaneEvent = LaneUp | LaneProgress | LaneGone | SparkLost
 
 class Lanes:
     def __init__(
-        self, settings: SparkSettings, lane_memory_bytes: int, on_event: Callable[[LaneEvent], None]
+        self,
+        settings: SparkSettings,
+        lane_memory_bytes: int,
+        on_event: Callable[[LaneEvent], None],
+        *,
+        make_session: Callable[[SparkSettings], Session] = Session,
     ) -> None:
         self._memory_bytes = lane_memory_bytes
         self._on_event = on_event
         self._secret = new_secret()
         self._server = ControlServer(
-            self._secret, self._received, lambda lane: self._on_event(LaneGone(lane))
+            self._secret,
+            self._received,
+            lambda lane: self._on_event(LaneGone(lane)),
+            on_silent=lambda lane: self._jobs.cancel(lane),
         )
-        self.session = Session(settings)
-        self._jobs = LaneJobs(self.session, lambda: self._on_event(SparkLost()))
+        self.session = make_session(settings)
+        self._jobs = LaneJobs(self.session, lambda loss: self._on_event(SparkLost(loss.message, loss.hint)))
 
     @property
     def slots(self) -> int:
         return self.session.slots
+
+    @property
+    def local_slots(self) -> int | None:
+        return self.session.local_slots
 
     def start(self, count: int) -> None:
         host = self.session.conf("spark.driver.host")
@@ -92,7 +107,8 @@ class Lanes:
     def close(self, timeout_s: float) -> None:
         """Wait for the jobs' end, then end everything that is left."""
         self._jobs.stop()
-        if not self.session.lost:
+        if not self.session.lost and not self._jobs.join(timeout_s):
+            self.session.cancel_all()
             self._jobs.join(timeout_s)
         self._server.stop()
         self.session.stop()

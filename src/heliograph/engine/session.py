@@ -1,45 +1,28 @@
-"""The Spark session lanes run on: its settings, and its end."""
+"""The Spark session lanes run on: its start, its loss, and its end.
+
+Nothing here waits for the JVM without a limit, once the session is up: a JVM may be frozen, and a call through py4j
+then never returns. What asks it does so in a daemon thread.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from heliograph.model.errors import EngineLost
+from heliograph.engine.run_directory import RunDirectory, sweep
+from heliograph.engine.spark_conf import check_conf, conf_for, local_slots
+from heliograph.model.errors import EngineLost, UsageError
 from heliograph.model.settings import SparkSettings
 
-TASK_TRIES = 4  # local mode never retries a task unless told to
 JVM_END_TIMEOUT_S = 5.0
-# A Unix socket's path has at most 108 characters, and Spark adds a name of about 45 to the directory. Without such
-# sockets Python jobs start some 40 ms later, over loopback.
-SOCKET_DIRECTORY_LIMIT = 60
-DIRECTORY_PREFIX = "heliograph-run-"
-_LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
-
-_DEFAULTS = {
-    "spark.app.name": "heliograph",
-    "spark.driver.memory": "512m",
-    "spark.scheduler.mode": "FAIR",
-    "spark.task.maxFailures": str(TASK_TRIES),
-    "spark.ui.showConsoleProgress": "false",
-    "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.worker.reuse": "true",
-    "spark.python.task.killTimeout": "200ms",
-    "spark.task.reaper.enabled": "true",
-}
-# The JVM only schedules lanes: the quick compiler and the small collector start it some 2 s sooner.
-_LEAN_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-_LOOPBACK_MASTERS = ("local", "spark://127.0.0.1", "spark://localhost", "spark://[::1]")
+CONTEXT_WATCH_S = 0.5
 _QUIET_LOG4J = """\
 rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = console
@@ -53,58 +36,91 @@ appender.console.layout.pattern = spark: %p %c{1}: %m%n%ex{short}
 """
 
 
-def master_with_retries(master: str) -> str:
-    """`local[N]` as `local[N,4]`: what the user means, with task retries."""
-    found = _LOCAL.fullmatch(master)
-    return f"local[{found.group(1) or 1},{TASK_TRIES}]" if found else master
+def check_launch(environ: Mapping[str, str]) -> None:
+    """Under spark-submit the JVM is there before us and is not ours to watch or to end."""
+    if "PYSPARK_GATEWAY_PORT" in environ:
+        raise _not_ours()
 
 
-def conf_for(settings: SparkSettings, directory: Path) -> dict[str, str]:
-    """All Spark properties: ours, then the user's over them."""
-    own = {
-        **_DEFAULTS,
-        "spark.master": master_with_retries(settings.master),
-        "spark.local.dir": str(directory),
-        "spark.sql.warehouse.dir": str(directory / "warehouse"),
-        "spark.driver.extraJavaOptions": f"{_LEAN_JVM} -Djava.io.tmpdir={directory}"
-        f" -Dlog4j2.configurationFile={directory / 'log4j2.properties'}",
-    }
-    if len(str(directory)) > SOCKET_DIRECTORY_LIMIT:
-        own["spark.python.unix.domain.socket.enabled"] = "false"
-    if settings.master.startswith(_LOOPBACK_MASTERS):
-        own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return own | dict(settings.conf)
+def _not_ours() -> UsageError:
+    return UsageError(
+        "Heliograph starts Spark itself and cannot run inside spark-submit or a notebook's Spark",
+        hint="run `heliograph run` as a plain command; spark.master and spark.conf in the config say where to",
+    )
 
 
-def sweep() -> None:
-    """Remove what runs that were killed have left behind."""
-    for left in Path(tempfile.gettempdir()).glob(f"{DIRECTORY_PREFIX}*-*"):
-        pid = left.name.removeprefix(DIRECTORY_PREFIX).partition("-")[0]
-        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
-            shutil.rmtree(left, ignore_errors=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Why nothing can be started on this session again."""
+
+    message: str
+    hint: str
+
+
+JVM_GONE = Loss(message="Spark's JVM is gone", hint="see the system's log for an out-of-memory kill")
+CONTEXT_STOPPED = Loss(
+    message="Spark has stopped its context while its JVM lives",
+    hint="see whether Spark's master and its workers run, and what its log says of this application",
+)
+
+
+class ContextWatch:
+    """Asks Spark's context again and again whether it has stopped, so that `stopped` need not wait for an answer.
+
+    A standalone master that goes away, for one, stops the context and leaves the JVM.
+    """
+
+    def __init__(self, context: Any) -> None:
+        self.stopped = False
+        self._context = context
+        self._over = threading.Event()
+        _in_background("spark-watch", self._run)
+
+    def end(self) -> None:
+        self._over.set()
+
+    def _run(self) -> None:
+        while not self.stopped and not self._over.wait(CONTEXT_WATCH_S):
+            with contextlib.suppress(Exception):  # py4j's own: most likely the JVM is gone, which `loss` sees
+                self.stopped = bool(self._context.isStopped())
 
 
 class Session:
     """A running Spark session with a directory of its own, both gone after `stop`."""
 
     def __init__(self, settings: SparkSettings) -> None:
+        check_conf(settings.conf)
+        check_launch(os.environ)
         sweep()
-        self._directory = Path(tempfile.mkdtemp(prefix=f"{DIRECTORY_PREFIX}{os.getpid()}-"))
+        self._directory = RunDirectory()
         try:
-            self.spark = _start(settings, self._directory)
+            self.spark = _start(settings, self._directory.path)
+            self._jvm = _jvm_of(self.spark)
         except BaseException:
-            self._remove()
+            self._directory.remove()
             raise
-        self._jvm: subprocess.Popen[bytes] = self.spark.sparkContext._gateway.proc
+        self._context = ContextWatch(self.spark.sparkContext._jsc.sc())
+
+    @property
+    def loss(self) -> Loss | None:
+        """Whether Spark is gone, and how. Never waits."""
+        if self._jvm.poll() is not None:
+            return JVM_GONE
+        return CONTEXT_STOPPED if self._context.stopped else None
 
     @property
     def lost(self) -> bool:
-        """Whether Spark's JVM is gone."""
-        return self._jvm.poll() is not None
+        return self.loss is not None
 
     @property
     def slots(self) -> int:
-        return int(self.spark.sparkContext.defaultParallelism)
+        return self.local_slots or int(self.spark.sparkContext.defaultParallelism)
+
+    @property
+    def local_slots(self) -> int | None:
+        """What a local master has; None on any other, which may be given more at any time."""
+        found = int(self.spark.sparkContext.defaultParallelism)
+        return local_slots(self.conf("spark.master"), found)
 
     @property
     def ui_address(self) -> str | None:
@@ -114,19 +130,40 @@ class Session:
     def conf(self, key: str) -> str:
         return str(self.spark.sparkContext.getConf().get(key) or "")
 
+    def cancel(self, job_group: str) -> None:
+        _in_background("spark-cancel", lambda: self.spark.sparkContext.cancelJobGroup(job_group))
+
+    def cancel_all(self) -> None:
+        _in_background("spark-cancel", self.spark.sparkContext.cancelAllJobs).join(JVM_END_TIMEOUT_S)
+
     def stop(self) -> None:
         """End the session, its JVM and its files, whatever state they are in."""
+        self._context.end()
         gateway = self.spark.sparkContext._gateway
-        if not self.lost:
-            with contextlib.suppress(Exception):  # a JVM that dies while it is asked to stop has stopped
-                self.spark.stop()
-        with contextlib.suppress(Exception):  # the same for its gateway
-            gateway.shutdown()
+        if self._jvm.poll() is None:
+            _in_background("spark-stop", self.spark.stop).join(JVM_END_TIMEOUT_S)
+        _in_background("spark-stop", gateway.shutdown).join(JVM_END_TIMEOUT_S)
         _end(self._jvm)
-        self._remove()
+        self._directory.remove()
 
-    def _remove(self) -> None:
-        shutil.rmtree(self._directory, ignore_errors=True)
+
+def _in_background(name: str, work: Callable[[], Any]) -> threading.Thread:
+    """A call to the JVM that may never return, or fail because it is gone: neither is the caller's trouble."""
+
+    def run() -> None:
+        with contextlib.suppress(Exception):
+            work()
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    return thread
+
+
+def _jvm_of(spark: Any) -> subprocess.Popen[bytes]:
+    jvm: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
+    if jvm is None:
+        raise _not_ours()  # somebody else started it and goes on using it: it is left running
+    return jvm
 
 
 def _start(settings: SparkSettings, directory: Path) -> Any:
