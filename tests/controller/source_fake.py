@@ -7,7 +7,7 @@ from typing import Any, cast
 from kafka.protocol.consumer.fetch import FetchResponse
 
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.metadata import Leader
+from heliograph.cluster.metadata import ClusterMetadata, Leader
 from heliograph.cluster.properties import ClientProperties
 from heliograph.controller.clusters import Clusters
 from heliograph.model.errors import Disconnected
@@ -24,6 +24,7 @@ class Source:
     name = "sf"
     address = "127.0.0.1:9092"
     versions = {ApiKey.FETCH: (4, VERSION)}  # noqa: RUF012 - a constant of the fake
+    metadata = ClusterMetadata(cluster_id="sf-cluster-id", controller=0, brokers={})
     properties = ClientProperties(bootstrap_servers=(("127.0.0.1", 9092),))
 
     def __init__(

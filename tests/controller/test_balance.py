@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.controller.balance import balance, lane_count
+from heliograph.controller.balance import balance, cap_lanes, lane_count
 from heliograph.controller.plan import CopyPartition
 
 from .observed import copy, partition
@@ -81,3 +81,10 @@ def test_lanes_are_what_was_asked_for_but_none_is_without_a_partition(
     wanted: int | None, slots: int, partitions: int, count: int
 ) -> None:
     assert lane_count(wanted, slots=slots, partitions=partitions) == count
+
+
+@pytest.mark.parametrize(
+    ("wanted", "local_slots", "count"), [(8, 2, 2), (2, 8, 2), (8, None, 8), (1, 0, 1), (3, 3, 3)]
+)
+def test_only_a_local_master_limits_the_lanes(wanted: int, local_slots: int | None, count: int) -> None:
+    assert cap_lanes(wanted, local_slots) == count

@@ -275,3 +275,20 @@ def test_rates_are_finite_and_never_negative(steps: list[tuple[int, float]]) -> 
         board.report(0, progress(P0, next_offset, size_bytes=next_offset))
         board.sample(now)
         assert all(math.isfinite(rate) and rate >= 0 for rate in board.rates("sf-to-nyc"))
+
+
+def test_a_board_without_a_plan_is_not_finished() -> None:
+    assert Board([], []).finished
+    assert not Board([], [], planned=False).finished
+
+
+def test_what_a_lane_waits_for_is_shown_on_its_partitions_until_it_is_up() -> None:
+    board = Board([copy(partition(0)), copy(partition(1))], [refusal(partition(2))])
+    stopped = board.rows[partition(2)]
+    board.lane_waits([partition(0), partition(2)], "no slot", "lower `lanes`")
+    assert (board.rows[partition(0)].trouble, board.rows[partition(0)].hint) == ("no slot", "lower `lanes`")
+    assert board.rows[partition(1)].trouble is None
+    assert board.rows[partition(2)] == stopped  # what stopped keeps its own words
+    board.lane_up([partition(0), partition(2)])
+    assert (board.rows[partition(0)].trouble, board.rows[partition(0)].hint) == (None, None)
+    assert board.rows[partition(2)] == stopped

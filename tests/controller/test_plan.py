@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from heliograph.cluster.admin import TopicConfig
 from heliograph.controller.plan import DEFAULT_MAX_MESSAGE_BYTES, Plan, plan
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight
 from heliograph.model.errors import ConfigError
@@ -162,6 +163,19 @@ def test_a_topic_of_another_number_of_partitions_is_refused() -> None:
 def test_an_existing_target_that_rewrites_batches_is_refused() -> None:
     observed = snapshot(source_topic(), targets=[target_topic(compression_type="gzip")])
     assert why_refused(plan([observed])) is StopReason.TOPIC_CONFIG
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_topic_whose_configs_cannot_be_read_is_refused_alone(side: str) -> None:
+    unread = TopicConfig(own={}, effective={}, problem="TOPIC_AUTHORIZATION_FAILED")
+    hidden = source_topic("hidden", config=unread if side == "source" else config())
+    target = replace(target_topic("hidden"), config=unread if side == "target" else config())
+    made = plan([snapshot(source_topic("orders"), hidden, targets=[target])])
+    assert [c.spec.partition.source_topic for c in made.copies] == ["orders"]
+    (refused,) = made.refusals
+    assert refused.why.reason is StopReason.TOPIC_CONFIG
+    assert "TOPIC_AUTHORIZATION_FAILED" in refused.why.message
+    assert "DESCRIBE_CONFIGS" in refused.why.hint
 
 
 def test_a_topic_whose_partitions_are_all_refused_is_not_created() -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from heliograph.controller.board import Board
 from heliograph.controller.mirror import LaneView, Mirror
+from heliograph.controller.observe import BEING_WRITTEN
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight
 from heliograph.controller.status import Row, live_document, status_document
 from heliograph.interface.cli import output
@@ -23,6 +24,8 @@ from heliograph.model.states import PartitionState
 
 from .observed import (
     LINK,
+    NYC_ID,
+    SF_ID,
     copy,
     mirrored_sight,
     partition,
@@ -90,7 +93,7 @@ def row_of(sight: PartitionSight, *, live: Iterable[Row] = (), source: Source | 
     return row
 
 
-def told(*boards: Board) -> list[Row]:
+def told(*boards: Board, cluster_ids: tuple[str, str] | None = (SF_ID, NYC_ID)) -> list[Row]:
     """What running mirrors with these boards say, as it comes over their sockets."""
     answers = []
     for number, board in enumerate(boards):
@@ -98,6 +101,7 @@ def told(*boards: Board) -> list[Row]:
             board=board,
             lanes=[LaneView(0, [], pid=100 + number, host="here")],
             settings=SimpleNamespace(links=[LINK]),
+            cluster_ids={LINK.name: cluster_ids} if cluster_ids else {},
         )
         answers.append(json.loads(json.dumps(live_document(cast(Mirror, mirror)))))
     return answers
@@ -288,6 +292,33 @@ def test_two_mirrors_are_both_heard() -> None:
         board.report(number, progress(partition(number), 5))
     link = link_of(*[mirrored_sight(source_end=5, target_end=5)] * 2, live=told(*boards))
     assert [row["lane"] for row in link["partitions"]] == [0, 1]
+
+
+@pytest.mark.parametrize("others", [("lax-cluster-id", NYC_ID), (SF_ID, "lax-cluster-id"), None])
+def test_a_mirror_of_other_clusters_with_a_link_of_the_same_name_is_not_heard(
+    others: tuple[str, str] | None,
+) -> None:
+    """Two configs of one user: the name of a link is theirs, the clusters' ids are not. None: not planned yet."""
+    board = Board([copy(partition())], [])
+    board.report(0, progress(partition(), 5))
+    link = link_of(mirrored_sight(source_end=5, target_end=5), live=told(board, cluster_ids=others))
+    assert (link["state"], link["records_per_s"]) == ("unknown", None)
+    both = [*told(board), *told(board, cluster_ids=others)]
+    assert link_of(mirrored_sight(source_end=5, target_end=5), live=both)["state"] == "copying"
+
+
+def test_a_target_that_is_being_written_has_a_lag_and_is_no_error() -> None:
+    sight = replace(mirrored_sight(source_end=100, target_end=60), unreadable=BEING_WRITTEN)
+    row = row_of(sight)
+    assert (row["next_offset"], row["lag_records"], row["error"]) == (60, 40, None)
+
+
+def test_a_lane_without_a_slot_is_shown_with_what_to_do() -> None:
+    board = Board([copy(partition())], [])
+    board.lane_waits([partition()], "lane 0 has no Spark slot yet", "lower `lanes`")
+    row = row_of(mirrored_sight(source_end=5, target_end=5), live=told(board))
+    assert (row["state"], row["error"]) == ("pending", "lane 0 has no Spark slot yet")
+    assert row["hint"] == "lower `lanes`"
 
 
 def test_answers_may_come_as_any_iterable() -> None:

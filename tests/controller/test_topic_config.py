@@ -30,7 +30,7 @@ def shape(
 
 def test_the_sources_own_configs_are_kept_and_its_brokers_defaults_are_not() -> None:
     made = shape({"retention.ms": "3600000"}, effective={"segment.bytes": "1073741824"})
-    assert made.configs == {"retention.ms": "3600000", **FORCED}
+    assert made.configs == {"retention.ms": "3600000", "min.insync.replicas": "1", **FORCED}
     assert (made.partitions, made.replication_factor, made.warnings) == (6, 3, ())
 
 
@@ -81,6 +81,16 @@ def test_in_sync_replicas_are_cut_with_the_replication_factor() -> None:
     assert made.configs["min.insync.replicas"] == "1"
     assert len(made.warnings) == 2
     assert "min.insync.replicas 2 is cut to 1" in made.warnings[1]
+
+
+@pytest.mark.parametrize(("default", "brokers", "set_to"), [("2", 3, "2"), ("2", 1, "1"), ("3", 2, "2")])
+def test_in_sync_replicas_are_always_set_to_what_holds_on_the_source(
+    default: str, brokers: int, set_to: str
+) -> None:
+    """Left to the target's default, a topic of fewer replicas than that would refuse every append."""
+    made = shape(effective={"min.insync.replicas": default}, target_brokers=brokers)
+    assert made.configs["min.insync.replicas"] == set_to
+    assert not [w for w in made.warnings if "min.insync" in w]  # nobody has asked for it on the topic
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(1, 9))

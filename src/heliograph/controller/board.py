@@ -48,7 +48,16 @@ class BoardRow:
 
 
 class Board:
-    def __init__(self, copies: Iterable[CopyPartition], refusals: Iterable[RefusePartition]) -> None:
+    """`planned` False: there was no plan yet, so that nothing can be said to have been finished."""
+
+    def __init__(
+        self,
+        copies: Iterable[CopyPartition],
+        refusals: Iterable[RefusePartition],
+        *,
+        planned: bool = True,
+    ) -> None:
+        self._planned = planned
         self.rows: dict[MirrorPartition, BoardRow] = {}
         self._seen_bytes: dict[MirrorPartition, int] = {}  # what its lane has counted, since it is up
         self._samples: deque[tuple[float, dict[str, tuple[int, int]]]] = deque()
@@ -88,6 +97,20 @@ class Board:
                 state = row.state if row.state is PartitionState.STOPPED else PartitionState.PENDING
                 self.rows[key] = replace(row, lane=None, state=state)
 
+    def lane_waits(self, partitions: Iterable[MirrorPartition], trouble: str, hint: str) -> None:
+        """Their lane has not come up yet; what stopped keeps its own words."""
+        self._tell(partitions, trouble, hint)
+
+    def lane_up(self, partitions: Iterable[MirrorPartition]) -> None:
+        """What was said while they waited is over."""
+        self._tell(partitions, None, None)
+
+    def _tell(self, partitions: Iterable[MirrorPartition], trouble: str | None, hint: str | None) -> None:
+        for key in partitions:
+            row = self.rows[key]
+            if row.state is not PartitionState.STOPPED:
+                self.rows[key] = replace(row, trouble=trouble, hint=hint)
+
     # -- sums
 
     @property
@@ -109,7 +132,9 @@ class Board:
     @property
     def finished(self) -> bool:
         """Every partition reached its goal, or stopped."""
-        return all(row.reached_goal or row.state is PartitionState.STOPPED for row in self.rows.values())
+        return self._planned and all(
+            row.reached_goal or row.state is PartitionState.STOPPED for row in self.rows.values()
+        )
 
     def sample(self, now: float) -> None:
         """Remember where the links stand, for `rates`."""

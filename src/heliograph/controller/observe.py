@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from dataclasses import replace
 
 from heliograph.cluster.admin import TopicConfig, describe_topic_configs
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.log_reads import LogSpan, read_batch, read_producer, read_span, read_stable_end
+from heliograph.cluster.log_reads import read_batch, read_producer, read_span, read_stable_end
 from heliograph.cluster.metadata import ClusterMetadata, TopicMetadata
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.model.errors import ProtocolError, RequestFailed
@@ -16,6 +17,7 @@ from heliograph.model.partition import TopicPartition
 from heliograph.model.producer_id import producer_id
 
 READS_AT_ONCE = 64
+BEING_WRITTEN = "the target is being written right now"
 _NO_CONFIG = TopicConfig(own={}, effective={})
 
 
@@ -102,24 +104,34 @@ async def _sights(
 async def _see(
     source: ClusterClient, target: ClusterClient, here: TopicPartition, there: TopicPartition | None
 ) -> PartitionSight:
-    span: LogSpan | None = None
-    end: int | None = None
+    """The target first: what was copied meanwhile is then in the source's log too, and not `target_ahead`."""
+    sight = PartitionSight(source=None, source_end=None)
+    if there is not None:
+        sight = await _see_target(target, there, producer_id(source.metadata.cluster_id, here.topic))
     try:
         span = await read_span(source, here)
-        end = await read_stable_end(source, here)
-        if there is None:
-            return PartitionSight(source=span, source_end=end)
-        target_span = await read_span(target, there)
-        last = None
-        if target_span.start < target_span.high_watermark:
-            last = await read_batch(target, there, target_span.high_watermark - 1)
-        own_id = producer_id(source.metadata.cluster_id, here.topic)
-        return PartitionSight(
-            source=span,
-            source_end=end,
-            target=target_span,
-            last_producer_id=last[0].producer_id if last else None,
-            producer=await read_producer(target, there, own_id),
-        )
+        return replace(sight, source=span, source_end=await read_stable_end(source, here))
     except (RequestFailed, ProtocolError) as problem:
-        return PartitionSight(source=span, source_end=end, unreadable=problem.message)
+        return replace(sight, unreadable=problem.message)
+
+
+async def _see_target(target: ClusterClient, there: TopicPartition, own_id: int) -> PartitionSight:
+    """The target's half; `unreadable` also while somebody writes: its parts would then not fit together."""
+    try:
+        before = await read_producer(target, there, own_id)
+        span = await read_span(target, there)
+        last = None
+        if span.start < span.high_watermark:
+            last = await read_batch(target, there, span.high_watermark - 1)
+        after = await read_producer(target, there, own_id)
+    except (RequestFailed, ProtocolError) as problem:
+        return PartitionSight(source=None, source_end=None, unreadable=problem.message)
+    settled = before == after and span.high_watermark == span.end
+    return PartitionSight(
+        source=None,
+        source_end=None,
+        target=span,
+        last_producer_id=last[0].producer_id if last else None,
+        producer=after,
+        unreadable=None if settled else BEING_WRITTEN,
+    )

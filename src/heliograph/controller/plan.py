@@ -145,6 +145,9 @@ def _refuse_topic(
             f" {TOPIC_NAME_LIMIT}",
             hint="choose a shorter naming, or exclude the topic",
         )
+    unread = _unread_config(snapshot, topic, target)
+    if unread is not None:
+        return unread
     return admit_topic(
         TopicFacts(
             source_cluster_id=snapshot.source_cluster_id,
@@ -154,6 +157,21 @@ def _refuse_topic(
             target_config=target.config.effective if target else {},
         )
     )
+
+
+def _unread_config(snapshot: LinkSnapshot, topic: SourceTopic, target: TargetTopic | None) -> Refused | None:
+    """Without its configs nobody can say whether a target would rewrite batches, or how to create one."""
+    for cluster, name, problem in (
+        (snapshot.link.source, topic.name, topic.config.problem),
+        (snapshot.link.target, target.name if target else "", target.config.problem if target else None),
+    ):
+        if problem is not None:
+            return Refused(
+                reason=StopReason.TOPIC_CONFIG,
+                message=f"topic {name} of cluster {cluster!r}: {problem}",
+                hint=f"grant this client DESCRIBE_CONFIGS on topic {name} of {cluster!r}, or exclude the topic",
+            )
+    return None
 
 
 def _judge(spec: CopySpec, sight: PartitionSight) -> Admitted | Refused | None:

@@ -12,8 +12,9 @@ from heliograph.model.link import Link
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSight:
-    """Both ends of one partition. What the target side lacks is None; `unreadable` says why it could not be seen.
+    """Both ends of one partition. What the target side lacks is None; `unreadable` says why it cannot be judged.
 
+    A target that is being written is `unreadable` with its span known: good for a lag, not for a verdict.
     `source_end` is what a consumer of the link can read: with an open transaction that is not the end of the log.
     """
 
@@ -50,3 +51,8 @@ class LinkSnapshot:
     target_brokers: int
     sources: tuple[SourceTopic, ...]
     targets: Mapping[str, TargetTopic]
+
+    @property
+    def cluster_ids(self) -> tuple[str, str]:
+        """Source and target: what tells this link from another of the same name."""
+        return self.source_cluster_id, self.target_cluster_id

@@ -33,7 +33,12 @@ def live_document(mirror: Mirror) -> Row:
     rates = {link.name: board.rates(link.name) for link in mirror.settings.links}
     return {
         "links": {
-            link: {"records_per_s": round(records, 1), "bytes_per_s": round(size, 1)}
+            link: {
+                "source_cluster_id": mirror.cluster_ids.get(link, (None, None))[0],
+                "target_cluster_id": mirror.cluster_ids.get(link, (None, None))[1],
+                "records_per_s": round(records, 1),
+                "bytes_per_s": round(size, 1),
+            }
             for link, (records, size) in rates.items()
         },
         "lanes": [{"lane": lane.lane, "pid": lane.pid, "host": lane.host} for lane in mirror.lanes],
@@ -54,23 +59,33 @@ def live_document(mirror: Mirror) -> Row:
 async def status_document(
     snapshots: Iterable[LinkSnapshot], clusters: Clusters, live: Iterable[Row], now: datetime
 ) -> Row:
-    told, rates = _told(live)
+    snapshots = list(snapshots)
+    told, rates = _told(live, {s.link.name: s.cluster_ids for s in snapshots})
     slots = asyncio.Semaphore(READS_AT_ONCE)
     links = [await _link(s, clusters.source(s.link.name), told, rates, slots, now) for s in snapshots]
     return {"schema": SCHEMA, "at": now.astimezone(UTC).isoformat(timespec="milliseconds"), "links": links}
 
 
-def _told(live: Iterable[Row]) -> tuple[dict[MirrorPartition, Row], dict[str, Row]]:
-    """What running mirrors say of partitions and links; an answer of another shape is as good as none."""
+def _told(
+    live: Iterable[Row], cluster_ids: dict[str, tuple[str, str]]
+) -> tuple[dict[MirrorPartition, Row], dict[str, Row]]:
+    """What running mirrors say of partitions and links; an answer of another shape is as good as none.
+
+    So is one about other clusters: two configs of one user may both have a link of this name.
+    """
     partitions: dict[MirrorPartition, Row] = {}
     rates: dict[str, Row] = {}
     for document in live:
         try:
             rows = {MirrorPartition(*p["key"]): {k: p[k] for k in _TOLD} for p in document["partitions"]}
-            links = {str(name): dict(rate) for name, rate in document["links"].items()}
+            links = {
+                name: dict(rate)
+                for name, rate in document["links"].items()
+                if (rate["source_cluster_id"], rate["target_cluster_id"]) == cluster_ids.get(name)
+            }
         except (AttributeError, KeyError, TypeError, ValueError):
             continue
-        partitions |= rows
+        partitions |= {key: row for key, row in rows.items() if key.link in links}
         rates |= links
     return partitions, rates
 
@@ -129,7 +144,7 @@ async def _partition(
         "lag_ms": lag_ms,
         "offsets": "identical",
         "lane": told["lane"] if told else None,
-        "error": (told["error"] if told else None) or sight.unreadable,
+        "error": (told["error"] if told else None) or _unseen(sight),
         "hint": told["hint"] if told else None,
     }
 
@@ -139,6 +154,11 @@ def _next_offset(sight: PartitionSight) -> int | None:
     if sight.target is not None:
         return sight.target.high_watermark
     return None if sight.unreadable else 0
+
+
+def _unseen(sight: PartitionSight) -> str | None:
+    """Why an end could not be read. A target that is being written right now is as it should be."""
+    return None if sight.source is not None and sight.target is not None else sight.unreadable
 
 
 async def _lag_ms(

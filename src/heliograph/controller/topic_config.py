@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+_IN_SYNC = "min.insync.replicas"
 LONG_MAX = "9223372036854775807"
 _THROTTLES = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
 # A mirror must be able to take whatever the source holds, as it is: its own codec, its own timestamps.
@@ -46,9 +47,11 @@ def shape_target(
     configs |= FORCED
     if "max.message.bytes" in effective:
         configs["max.message.bytes"] = effective["max.message.bytes"]
-    if int(configs.get("min.insync.replicas", "1")) > factor:
-        warnings.append(f"{topic}: min.insync.replicas {configs['min.insync.replicas']} is cut to {factor}")
-        configs["min.insync.replicas"] = str(factor)
+    in_sync = int(effective.get(_IN_SYNC, own.get(_IN_SYNC, "1")))
+    if in_sync > factor and _IN_SYNC in own:
+        warnings.append(f"{topic}: {_IN_SYNC} {in_sync} is cut to {factor}")
+    # Always set: where the target's default is above the factor, its brokers would refuse every append.
+    configs[_IN_SYNC] = str(min(in_sync, factor))
     return TargetShape(
         partitions=partitions, replication_factor=factor, configs=configs, warnings=tuple(warnings)
     )

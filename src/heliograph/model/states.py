@@ -49,5 +49,4 @@ class StopReason(StrEnum):
     # the topic may not be written at all
     PARTITIONS = "partitions"
     TOPIC_CONFIG = "topic_config"
-    COLLISION = "collision"
     UNSUPPORTED = "unsupported"

@@ -122,7 +122,10 @@ class Demo:
             _say(f"kill -9 of lane {busy[0].lane} (process {busy[0].pid}) with {copied:,} records copied")
         if copied >= self._records and not self._copied_s:
             self._copied_s = time.monotonic() - self._began
-            self._where_to_look(mirror) if self._keep else mirror.stop()
+            if self._keep:
+                self._where_to_look(mirror)
+            else:
+                mirror.stop()
 
     def _where_to_look(self, mirror: Any) -> None:
         _say(f"everything is copied; still mirroring. sf: {self._servers[0]}  nyc: {self._servers[1]}")
