@@ -1,0 +1,63 @@
+"""`plan` and `status` against real clusters, with no mirror running: right from what the clusters show."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heliograph.lab.cluster import LabCluster
+from tests.support.mirror_process import write_config
+from tests.support.plain_mirror import mirror_plainly, settings_for
+from tests.support.records import mixed_records
+from tests.support.topics import create_topic
+from tests.support.workload import produce_records
+
+pytestmark = pytest.mark.kafka
+
+
+def ask(*arguments: str, code: int = 0) -> Any:
+    command = [sys.executable, "-m", "heliograph.interface.cli.main", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_plan_and_status_tell_what_is_and_what_would_be(
+    source_cluster: LabCluster, target_cluster: LabCluster, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
+    topic = unique_topic("shown")
+    create_topic(source, topic, 2, configs={"retention.ms": "7654321"})
+    produce_records(source, topic, list(mixed_records(1, 30)))
+    config = str(write_config(tmp_path, source=source, target=target, topics=[topic]))
+
+    planned = ask("plan", config, "--check", "--json", code=1)
+    assert planned["create"][0]["partitions"] == 2
+    assert planned["create"][0]["configs"]["retention.ms"] == "7654321"
+    assert [p["backlog"] for p in planned["partitions"]] == [30, 0]
+
+    before = ask("status", config, "--json")["links"][0]
+    assert (before["state"], before["lag_records"]) == ("unknown", 30)
+    assert before["lag_ms"] > 0
+
+    mirror_plainly(settings_for(source, target, [topic]))
+    produce_records(source, topic, list(mixed_records(2, 5)))
+    after = ask("status", config, "--json")
+    assert after["schema"] == "heliograph.status/1"
+    link = after["links"][0]
+    assert link["source_cluster_id"] != link["target_cluster_id"]
+    first = link["partitions"][0]
+    assert (first["source_start"], first["source_end"], first["next_offset"], first["target_end"]) == (
+        0,
+        35,
+        30,
+        30,
+    )
+    assert (first["lag_records"], first["state"], first["lane"]) == (5, "unknown", None)
+    assert ask("plan", config, "--check", "--json")["create"] == []
