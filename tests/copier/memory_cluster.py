@@ -37,6 +37,7 @@ class MemoryCluster:
         self.fetch_error: dict[TopicPartition, int] = {}
         self.appends: list[tuple[int, TopicPartition]] = []  # which node was sent what
         self.fetches = 0
+        self.topic_ids: dict[str, str] = {}
         self.spans = 0
         self.largest_fetch_bytes = 0
         self._lines: dict[int, MemoryLine] = {}
@@ -65,6 +66,9 @@ class MemoryCluster:
 
     def leader(self, where: TopicPartition) -> Leader | None:
         return self.believed.get(where)
+
+    def topic_id(self, topic: str) -> str:
+        return self.topic_ids.get(topic, "")
 
     async def refresh(self) -> None:
         await asyncio.sleep(0)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heliograph.cluster.properties import ClientProperties
+from heliograph.copier import lane as lane_module
 from heliograph.copier import resynchroniser
 from heliograph.copier.lane import Ends, Lane
 from heliograph.copier.partition_copy import PartitionCopy, Phase
@@ -675,3 +676,25 @@ def refuse_with(problem: BrokerRefused) -> Callable[..., Any]:
         raise problem
 
     return refuse
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_recreated_topic_stops_an_idle_partition(side: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane_module, "LOOK_INTERVAL_S", 0.1)
+    monkeypatch.setattr(lane_module, "ROUTE_INTERVAL_S", 0.05)
+
+    async def story() -> None:
+        async with world() as it:
+            cluster = it.source if side == "source" else it.target
+            cluster.topic_ids["orders"] = "first"
+            it.create(0, 3)
+            it.assign(0)
+            await until(lambda: it.is_copied(0))
+            cluster.topic_ids["orders"] = "second"
+            copy = it.lane.copies[mirror(0)]
+            await until(lambda: copy.stopped is not None)
+            assert copy.stopped is not None
+            assert copy.stopped.reason == StopReason.RECREATED
+            assert side in copy.stopped.message
+
+    asyncio.run(story())

@@ -12,7 +12,7 @@ from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import StopReason
 from tests.support.judge import assert_identical
 from tests.support.log_reader import read_topic
-from tests.support.plain_mirror import mirror_plainly, settings_for
+from tests.support.plain_mirror import Copies, mirror_plainly, settings_for, settled
 from tests.support.records import Record, mixed_records
 from tests.support.topics import create_topic, delete_records, delete_topic
 from tests.support.workload import produce_mixed, produce_records, produce_transaction
@@ -211,3 +211,21 @@ def test_a_second_run_copies_only_what_is_new(pair: Pair) -> None:
     assert [c.next_offset for c in todo.copies] == [20, 0]
     assert copies[key].records == 15
     assert_identical(pair.source, pair.target, [pair.topic], records=35)
+
+
+def test_a_target_recreated_under_an_idle_mirror_stops_it_before_anything_is_written(pair: Pair) -> None:
+    create_topic(pair.source, pair.topic, 2)
+    pair.write(20)
+    recreated = False
+
+    def until(copies: Copies) -> bool:
+        nonlocal recreated
+        if not recreated and settled(copies):
+            delete_topic(pair.target, pair.topic)
+            create_topic(pair.target, pair.topic, 2)
+            recreated = True
+        return recreated and all(copy.stopped for copy in copies.values())
+
+    _, copies = mirror_plainly(settings_for(pair.source, pair.target, [pair.topic]), until)
+    assert {copy.stopped.reason for copy in copies.values() if copy.stopped} == {StopReason.RECREATED}
+    assert pair.target_records(0) == 0

@@ -23,6 +23,9 @@ class BatchSource:
     def leader(self, where: TopicPartition) -> Leader | None:
         return self.client.leader(where)
 
+    def topic_id(self, topic: str) -> str:
+        return self.client.metadata.topic_id(topic)
+
     async def refresh(self) -> None:
         await self.client.refresh()
 

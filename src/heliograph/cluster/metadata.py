@@ -43,6 +43,11 @@ class ClusterMetadata:
     brokers: Mapping[int, Broker]
     topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
 
+    def topic_id(self, topic: str) -> str:
+        """Empty where it is not known: a topic that is not there, or a broker before Kafka 2.8."""
+        found = self.topics.get(topic)
+        return found.topic_id if found else ""
+
     def leader(self, where: TopicPartition) -> Leader | None:
         topic = self.topics.get(where.topic)
         leader = topic.leaders.get(where.partition) if topic else None
@@ -86,7 +91,7 @@ def _topic(topic: Any) -> TopicMetadata:
     }
     return TopicMetadata(
         name=topic.name,
-        topic_id=str(topic.topic_id or ""),
+        topic_id=str(topic.topic_id) if topic.topic_id and topic.topic_id.int else "",
         internal=bool(topic.is_internal),
         error=topic.error_code,
         leaders=leaders,

@@ -31,6 +31,7 @@ from heliograph.model.errors import HeliographError
 from heliograph.model.partition import MirrorPartition
 
 ROUTE_INTERVAL_S = 0.5
+LOOK_INTERVAL_S = 3.0
 
 
 @dataclass(slots=True)
@@ -131,6 +132,11 @@ class Lane:
         copy = route.copy
         if copy.phase in (Phase.STOPPED, Phase.RETIRED):
             return
+        recreated = route.recreated()
+        if recreated is not None:
+            copy.stop(recreated)
+            self._attend(copy)
+            return
         source_leader = route.source.leader(copy.spec.partition.source)
         target_leader = route.target.leader(copy.spec.partition.target)
         if (source_leader, target_leader) != (route.source_leader, route.target_leader):
@@ -200,11 +206,16 @@ class Lane:
         return sender
 
     async def _keep_routed(self) -> None:
-        """Whoever has no leader waits for one: ask again until there is."""
+        """Whoever has no leader waits for one: ask again until there is. And look at all now and then: a topic that is
+        deleted, or recreated, makes no noise while nothing is copied."""
+        looked_at = 0.0
         while True:
             await asyncio.sleep(ROUTE_INTERVAL_S)
-            lost = [r for r in self._routes.values() if r.source_leader is None or r.target_leader is None]
-            active = [r for r in lost if r.copy.phase not in (Phase.STOPPED, Phase.RETIRED)]
+            now = asyncio.get_running_loop().time()
+            look = now - looked_at >= LOOK_INTERVAL_S
+            looked_at = now if look else looked_at
+            routes = [r for r in self._routes.values() if look or not (r.source_leader and r.target_leader)]
+            active = [r for r in routes if r.copy.phase not in (Phase.STOPPED, Phase.RETIRED)]
             ends = {id(end): end for r in active for end in (r.source, r.target)}
             await asyncio.gather(*(quietly(end.refresh()) for end in ends.values()))
             self.reroute()

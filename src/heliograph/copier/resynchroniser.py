@@ -28,6 +28,7 @@ from heliograph.wire.error_codes import ErrorCode
 QUESTIONS_AT_ONCE = 32
 UNSETTLED_WAIT_S = 0.05
 UNSETTLED_TOLD_AFTER = 40  # rounds: two seconds
+TOLD_AFTER = 3  # tries: what the next one mends, a leader that is not known yet, say, is no trouble
 RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 5.0
 RETRY_FORGOTTEN_S = 30.0
@@ -82,7 +83,8 @@ class Resynchroniser:
         if stop is not None:
             route.copy.stop(stop)
             return
-        route.copy.trouble = problem
+        if route.fruitless >= TOLD_AFTER:
+            route.copy.trouble = problem
         await asyncio.gather(quietly(route.source.refresh()), quietly(route.target.refresh()))
         self._on_refreshed(route)
 

@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 from heliograph.cluster.metadata import Leader
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import SourcePort, TargetPort
+from heliograph.model.errors import PartitionStop
+from heliograph.model.states import StopReason
 
 
 @dataclass(slots=True)
 class Route:
+    """`recreated` tells of a topic that is not the one this copy began with."""
+
     copy: PartitionCopy
     source: SourcePort
     target: TargetPort
@@ -24,4 +28,20 @@ class Route:
     resynced_offset: int = -1  # where the copy was at the last resynchronisation,
     resynced_at: float = float("-inf")  # and when that was
     fruitless: int = 0  # how many followed each other with nothing copied in between
+    topic_ids: dict[str, str] = field(default_factory=dict)  # source's and target's, as they were first seen
     missing_since: float | None = None  # since when a cluster says that the topic does not exist
+
+    def recreated(self) -> PartitionStop | None:
+        partition = self.copy.spec.partition
+        for side, port, topic in (
+            ("source", self.source, partition.source_topic),
+            ("target", self.target, partition.target_topic),
+        ):
+            seen = port.topic_id(topic)
+            if seen and self.topic_ids.setdefault(side, seen) != seen:
+                return PartitionStop(
+                    StopReason.RECREATED,
+                    f"the {side} topic {topic} was deleted and created again",
+                    hint="compare both topics; to mirror it afresh, delete the target topic and start the mirror again",
+                )
+        return None
