@@ -128,7 +128,7 @@ def _plan_topic(
         if isinstance(verdict, Refused):
             refusals.append(RefusePartition(partition=partition, why=verdict))
         else:
-            next_offset = verdict.next_offset if verdict else None
+            next_offset = verdict.next_offset if verdict else _seen_offset(sight)
             copies.append(CopyPartition(spec=spec, next_offset=next_offset, goal=sight.source_end))
             wanted = True
     if wanted and target is None:
@@ -172,6 +172,11 @@ def _unread_config(snapshot: LinkSnapshot, topic: SourceTopic, target: TargetTop
                 hint=f"grant this client DESCRIBE_CONFIGS on topic {name} of {cluster!r}, or exclude the topic",
             )
     return None
+
+
+def _seen_offset(sight: PartitionSight) -> int | None:
+    """Where the target stands that could not be judged, because it is being written, say."""
+    return sight.target.high_watermark if sight.target else None
 
 
 def _judge(spec: CopySpec, sight: PartitionSight) -> Admitted | Refused | None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from heliograph.interface.cli import logs, output
-from heliograph.interface.cli.run import stop_on_signals, use_java
+from heliograph.interface.cli.run import end_at_once, stop_on_signals, use_java
 from heliograph.interface.cli.run_display import display_for
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.errors import HeliographError
@@ -34,7 +34,7 @@ def command(
     use_java()
     _say("starting two real one-node Kafka clusters (sf and nyc)")
     with LabCluster.start(name="sf") as source, LabCluster.start(name="nyc") as target:
-        demo = Demo(source.bootstrap_servers, target.bootstrap_servers, records, keep=keep)
+        demo = Demo(source, target, records, keep=keep)
         report = demo.run()
     output.emit(report, output.chosen(form, as_json), _sentences)
     if not report["identical"]:
@@ -42,14 +42,15 @@ def command(
 
 
 class Demo:
-    def __init__(self, source_servers: str, target_servers: str, records: int, *, keep: bool) -> None:
+    def __init__(self, source: LabCluster, target: LabCluster, records: int, *, keep: bool) -> None:
         from heliograph.interface.demo.workload import TOPICS, Workload
 
-        self._servers = (source_servers, target_servers)
+        self._clusters = (source, target)
+        self._servers = (source.bootstrap_servers, target.bootstrap_servers)
         self._records = records
         self._keep = keep
         self._topics = list(TOPICS)
-        self._workload = Workload(source_servers, records)
+        self._workload = Workload(source.bootstrap_servers, records)
         self._killed: int | None = None
         self._killed_at = 0
         self._copied_s = 0.0
@@ -99,8 +100,15 @@ class Demo:
                 self._watch(mirror)
 
             mirror = Mirror(settings, on_tick=tick)
-            stop_on_signals(lambda: self._interrupt(mirror))
+            stop_on_signals(lambda: self._interrupt(mirror), self._end_at_once)
             return await mirror.run()
+
+    def _end_at_once(self) -> None:
+        """The brokers are ours and outlive us unless they are ended."""
+        self._workload.end()
+        for cluster in self._clusters:
+            cluster.stop()
+        end_at_once()
 
     def _interrupt(self, mirror: Any) -> None:
         self._interrupted = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +18,7 @@ from heliograph.interface.config_file import find_config, read_settings
 from heliograph.lab.java import find_java
 from heliograph.model.errors import LabError, UsageError
 from heliograph.model.settings import Settings
+from heliograph.model.states import PartitionState
 
 EPILOG = "Example: heliograph run heliograph.yaml --until-caught-up"
 SECOND_SIGNAL_EXIT = 130
@@ -40,8 +42,9 @@ def command(
     settings = read_settings(find_config(path, config))
     use_java()
     board = asyncio.run(mirror(settings, until_caught_up=until_caught_up))
-    if until_caught_up or board.stopped:
-        output.emit(_result(board), output.chosen(form, as_json), _table)
+    form = output.chosen(form, as_json)
+    if until_caught_up or board.stopped or form is not output.Format.table:
+        output.emit(_result(board), form, _table)
     nothing_to_do = bool(board.rows) and len(board.stopped) == len(board.rows)
     if nothing_to_do or (until_caught_up and (board.stopped or not board.finished)):
         raise typer.Exit(1)
@@ -71,13 +74,17 @@ async def mirror(settings: Settings, *, until_caught_up: bool) -> Any:
             await live.stop()
 
 
-def stop_on_signals(stop: Any) -> None:
+def end_at_once() -> None:
+    os._exit(SECOND_SIGNAL_EXIT)
+
+
+def stop_on_signals(stop: Callable[[], None], at_once: Callable[[], None] = end_at_once) -> None:
     """The first SIGINT or SIGTERM drains; a second one ends at once."""
     loop = asyncio.get_running_loop()
 
     def first() -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, os._exit, SECOND_SIGNAL_EXIT)
+            loop.add_signal_handler(number, at_once)
         stop()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -95,7 +102,7 @@ def _result(board: Any) -> dict[str, Any]:
                 "source_topic": row.partition.source_topic,
                 "target_topic": row.partition.target_topic,
                 "partition": row.partition.partition,
-                "state": str(row.state),
+                "state": _state(row),
                 "next_offset": row.next_offset,
                 "goal": row.goal,
                 "error": row.error,
@@ -104,6 +111,14 @@ def _result(board: Any) -> dict[str, Any]:
             for row in board.rows.values()
         ],
     }
+
+
+def _state(row: Any) -> str:
+    """A partition that was there already needs no lane to be caught up."""
+    waiting = row.state is PartitionState.PENDING
+    return str(
+        PartitionState.CAUGHT_UP if waiting and row.goal is not None and row.reached_goal else row.state
+    )
 
 
 def _table(result: dict[str, Any]) -> Any:

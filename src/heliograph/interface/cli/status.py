@@ -14,6 +14,7 @@ from heliograph.interface.cli import logs, output
 from heliograph.interface.cli.config_path import ConfigArgument, ConfigOption
 from heliograph.interface.config_file import find_config, read_settings
 from heliograph.model.settings import Settings
+from heliograph.model.states import PartitionState
 
 EPILOG = "Example: heliograph status heliograph.yaml --json"
 WATCH_S = 2.0
@@ -28,14 +29,17 @@ def command(
     _level: logs.LevelOption = None,
     _log_format: logs.LogFormatOption = None,
 ) -> None:
-    """Show lag and state of every partition; right whether or not a mirror runs."""
+    """Show lag and state of every partition; right whether or not a mirror runs. Exit 1 if one is stopped."""
     settings = read_settings(find_config(path, config))
     form = output.chosen(form, as_json)
     while True:
-        output.emit(asyncio.run(_status(settings)), form, _table)
+        document = asyncio.run(_status(settings))
+        output.emit(document, form, _table)
         if not watch:
-            return
+            break
         time.sleep(WATCH_S)
+    if any(link["state"] == PartitionState.STOPPED for link in document["links"]):
+        raise typer.Exit(1)
 
 
 async def _status(settings: Settings) -> dict[str, Any]:

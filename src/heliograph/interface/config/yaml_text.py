@@ -25,6 +25,8 @@ def parse_yaml(text: str, *, name: str) -> Any:
     """The tree; ConfigError `name:line:column: what` if this is no YAML."""
     try:
         return yaml.load(text, Loader=_TextLoader)  # builds text, lists and dicts only
+    except RecursionError:
+        raise ConfigError([f"{name}: nested too deeply to be a config"]) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
