@@ -130,7 +130,12 @@ class Broker:
                 self.kill()
 
     def freeze(self) -> None:
-        self._process().send(signal.SIGSTOP)
+        """SIGSTOP; returns when not one of its threads runs any more."""
+        process = self._process()
+        process.send(signal.SIGSTOP)
+        deadline = time.monotonic() + KILL_TIMEOUT_S
+        while not process.is_stopped() and time.monotonic() < deadline:
+            time.sleep(POLL_S)
 
     def thaw(self) -> None:
         self._process().send(signal.SIGCONT)

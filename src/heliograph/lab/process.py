@@ -46,6 +46,16 @@ class ProcessRecord:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(number)
 
+    def is_stopped(self) -> bool:
+        """Whether every thread of it has taken a SIGSTOP; where there is no /proc, the process's own word."""
+        tasks = list(Path(f"/proc/{self.pid}/task").glob("*/stat"))
+        if not tasks:
+            process = self._process()
+            return process is None or process.status() == psutil.STATUS_STOPPED
+        with contextlib.suppress(OSError):
+            return all(task.read_text().rpartition(")")[2].split()[0] in "Tt" for task in tasks)
+        return False  # a thread ended while it was looked at
+
     def end(self, number: signal.Signals, *, timeout_s: float) -> bool:
         """Sends a signal that ends it and waits; True when it is gone, with its ports and files."""
         process = self._process()
