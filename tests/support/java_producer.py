@@ -60,7 +60,7 @@ def _producer(java: Any, bootstrap: str, codec: str) -> Any:
         "compression.type": codec,
         "max.request.size": 1_048_588,
         "batch.size": 16_384,
-        "linger.ms": 5,
+        "linger.ms": 200,
     }.items():
         settings.put(name, value)
     return java.org.apache.kafka.clients.producer.KafkaProducer(settings)
