@@ -1,0 +1,308 @@
+"""The election's task against coordinators that misbehave: real sockets, no Kafka. It never ends and never lies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from kafka.protocol.consumer import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.election import Active, Election, Role, Seeking
+from heliograph.model.clock import clock_of_suspended_time
+from heliograph.wire.error_codes import ErrorCode
+
+from .peers import answer, peer, properties_for, read_request
+from .test_client import api_versions, metadata
+
+API_VERSIONS, METADATA = 18, 3
+# The last versions that are not flexible: their headers are the simple ones that peers.py reads.
+VERSIONS: dict[Any, int] = {
+    FindCoordinatorRequest: 1,
+    JoinGroupRequest: 5,
+    SyncGroupRequest: 3,
+    HeartbeatRequest: 3,
+    LeaveGroupRequest: 2,
+}
+BY_KEY = {request.API_KEY: request for request in VERSIONS}
+
+
+class Coordinator:
+    """A group of one. `codes` refuses the next requests of a kind; a kind in `mute` is not answered."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.asked: list[str] = []
+        self.codes: dict[str, list[int]] = {}
+        self.mute: set[str] = set()
+        self.hang_up: set[str] = set()
+
+    async def behave(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            api_key, version, correlation_id, body = await read_request(reader)
+            if api_key == API_VERSIONS:
+                offered = [(key, 0, VERSIONS[kind]) for key, kind in BY_KEY.items()]
+                said = api_versions(offered=[(3, 0, 7), (18, 0, 0), *offered])
+            elif api_key == METADATA:
+                said = metadata({1: self.port}, {})
+            else:
+                request = BY_KEY[api_key].decode(memoryview(body), version=version)
+                self.asked.append(request.name)
+                if request.name in self.hang_up:
+                    return
+                if request.name in self.mute:
+                    continue
+                said = bytes(self._respond(request).encode(version=version))
+            writer.write(answer(correlation_id, said))
+
+    def _respond(self, request: Any) -> Any:
+        codes = self.codes.get(request.name, [])
+        code = codes.pop(0) if codes else 0
+        common = {"throttle_time_ms": 0, "error_code": code}
+        if isinstance(request, FindCoordinatorRequest):
+            return FindCoordinatorResponse(
+                **common, error_message=None, node_id=1, host="127.0.0.1", port=self.port
+            )
+        if isinstance(request, JoinGroupRequest):
+            return self._joined(request, common)
+        if isinstance(request, SyncGroupRequest):
+            return SyncGroupResponse(**common, assignment=b"{}")
+        return (LeaveGroupResponse if isinstance(request, LeaveGroupRequest) else HeartbeatResponse)(**common)
+
+    def _joined(self, request: Any, common: dict[str, int]) -> Any:
+        if not request.member_id and not common["error_code"]:
+            common["error_code"] = ErrorCode.MEMBER_ID_REQUIRED
+        one = JoinGroupResponse.JoinGroupResponseMember(member_id="m1", group_instance_id=None, metadata=b"")
+        return JoinGroupResponse(
+            **common,
+            generation_id=1,
+            protocol_name="heliograph/1",
+            leader="m1",
+            member_id="m1",
+            members=[one],
+        )
+
+
+async def until(true: Callable[[], bool], within_s: float = 8.0) -> None:
+    deadline = clock_of_suspended_time() + within_s
+    while not true():
+        assert clock_of_suspended_time() < deadline, f"not within {within_s} s"
+        await asyncio.sleep(0.01)
+
+
+class Stage:
+    """A coordinator and one election on it, whose clock can be moved on."""
+
+    def __init__(self, coordinator: Coordinator, client: ClusterClient) -> None:
+        self.coordinator = coordinator
+        self.roles: list[Role] = []
+        self.listener: Callable[[Role], None] = self.roles.append
+        self.ahead_s = 0.0
+        self.bugs: list[dict[str, Any]] = []
+        self.election = Election(
+            client,
+            "g",
+            describe={"host": "h", "pid": 1},
+            on_change=lambda role: self.listener(role),
+            clock=lambda: clock_of_suspended_time() + self.ahead_s,
+        )
+
+    @property
+    def active(self) -> bool:
+        return isinstance(self.election.role, Active)
+
+    @property
+    def problem(self) -> str:
+        role = self.election.role
+        return (role.problem or "") if isinstance(role, Seeking) else ""
+
+
+@contextlib.asynccontextmanager
+async def stage() -> AsyncIterator[Stage]:
+    coordinator = Coordinator()
+    async with peer(coordinator.behave) as port:
+        coordinator.port = port
+        client = ClusterClient("nyc", properties_for(port))
+        await client.connect()
+        play = Stage(coordinator, client)
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: play.bugs.append(context))
+        play.election.start()
+        try:
+            yield play
+        finally:
+            await play.election.aclose()
+            await client.aclose()
+
+
+def test_a_member_leaves_when_it_is_closed_and_its_listener_hears_of_it_first() -> None:
+    async def story() -> None:
+        async with stage() as play:
+            await until(lambda: play.active)
+            asked_when_told: list[str] = []
+            play.listener = lambda _role: asked_when_told.extend(play.coordinator.asked)
+            await play.election.aclose()
+            assert play.election.role == Seeking()
+            assert "LeaveGroupRequest" not in asked_when_told
+            assert play.coordinator.asked[-1] == "LeaveGroupRequest"
+
+    asyncio.run(story())
+
+
+def test_who_waits_for_its_join_can_leave_all_the_same() -> None:
+    async def story() -> None:
+        async with stage() as play:
+            await until(lambda: play.active)
+            play.coordinator.mute = {"JoinGroupRequest"}
+            play.coordinator.codes = {"HeartbeatRequest": [ErrorCode.REBALANCE_IN_PROGRESS]}
+            await until(lambda: play.coordinator.asked[-1] == "JoinGroupRequest")
+            async with asyncio.timeout(1):
+                await play.election.aclose()
+            assert play.coordinator.asked[-1] == "LeaveGroupRequest"
+
+    asyncio.run(story())
+
+
+def test_a_closed_line_is_opened_again_and_the_role_stays() -> None:
+    async def story() -> None:
+        async with stage() as play:
+            await until(lambda: play.active)
+            play.coordinator.hang_up = {"HeartbeatRequest"}
+            beats = len(play.coordinator.asked)
+            await until(lambda: play.coordinator.asked[beats:].count("HeartbeatRequest") >= 2)
+            play.coordinator.hang_up = set()
+            before = play.election.lease_until
+            await until(lambda: play.election.lease_until > before)
+            assert [type(role) for role in play.roles] == [Active]
+
+    asyncio.run(story())
+
+
+def test_a_coordinator_that_falls_silent_costs_the_role_when_the_lease_ends_and_no_earlier() -> None:
+    async def story() -> None:
+        async with stage() as play:
+            await until(lambda: play.active)
+            play.coordinator.mute = {"HeartbeatRequest"}
+            await asyncio.sleep(2.5)
+            assert play.active
+            await until(lambda: not play.active)
+            assert clock_of_suspended_time() - play.election.lease_until < 0.5
+            await until(lambda: isinstance(play.roles[-1], Seeking))
+            assert "HeartbeatRequest" in play.problem
+            play.coordinator.mute = set()
+            await until(lambda: play.active)
+
+    asyncio.run(story())
+
+
+def test_a_machine_that_slept_knows_at_once_that_its_lease_is_over() -> None:
+    async def story() -> None:
+        async with stage() as play:
+            await until(lambda: play.active)
+            play.ahead_s = 3600
+            assert not play.active
+            await until(lambda: play.active)  # nobody else was there: the next heartbeat is answered
+            assert [type(role) for role in play.roles] == [Active, Seeking, Active]
+
+    asyncio.run(story())
+
+
+def test_who_is_thrown_out_joins_again_by_itself() -> None:
+    async def story() -> None:
+        async with stage() as play:
+            await until(lambda: play.active)
+            play.coordinator.codes = {"HeartbeatRequest": [ErrorCode.UNKNOWN_MEMBER_ID]}
+            await until(lambda: len(play.roles) == 3)
+            assert [type(role) for role in play.roles] == [Active, Seeking, Active]
+
+    asyncio.run(story())
+
+
+def test_a_coordinator_that_moves_and_loads_is_followed() -> None:
+    async def story() -> None:
+        async with stage() as play:
+            await until(lambda: play.active)
+            moves = [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+            play.coordinator.codes = {
+                "HeartbeatRequest": list(moves),
+                "FindCoordinatorRequest": [ErrorCode.COORDINATOR_NOT_AVAILABLE],
+            }
+            await until(lambda: not any(play.coordinator.codes.values()))
+            before = play.election.lease_until
+            await until(lambda: play.election.lease_until > before)
+            assert [type(role) for role in play.roles] == [Active]
+
+    asyncio.run(story())
+
+
+def test_a_right_that_is_missing_is_named_whichever_request_is_refused() -> None:
+    async def story(kind: str) -> None:
+        async with stage() as play:
+            play.coordinator.codes = {kind: [ErrorCode.GROUP_AUTHORIZATION_FAILED] * 3}
+            await until(lambda: bool(play.problem))
+            assert "grant READ on the group g" in play.problem
+            await until(lambda: play.active)
+
+    asyncio.run(story("FindCoordinatorRequest"))
+    asyncio.run(story("JoinGroupRequest"))
+
+
+def test_a_bug_is_reported_and_does_not_end_the_election() -> None:
+    async def story() -> None:
+        async with stage() as play:
+            await until(lambda: play.active)
+            sound = play.election._membership.next_ask
+
+            def broken() -> Any:
+                play.election._membership.next_ask = sound  # type: ignore[method-assign]
+                raise LookupError("a bug")
+
+            play.election._membership.next_ask = broken  # type: ignore[method-assign]
+            await until(lambda: bool(play.bugs))
+            before = play.election.lease_until
+            await until(lambda: play.election.lease_until > before)
+            assert isinstance(play.bugs[0]["exception"], LookupError)
+
+    asyncio.run(story())
+
+
+def test_a_listener_that_fails_is_reported_and_does_not_end_the_election() -> None:
+    async def story() -> None:
+        async with stage() as play:
+
+            def fail(_role: Role) -> None:
+                raise LookupError("a listener's bug")
+
+            play.listener = fail
+            await until(lambda: play.active)
+            before = play.election.lease_until
+            await until(lambda: play.election.lease_until > before)
+            assert isinstance(play.bugs[0]["exception"], LookupError)
+
+    asyncio.run(story())
+
+
+def test_a_cluster_that_comes_later_is_found() -> None:
+    async def story() -> None:
+        coordinator = Coordinator()
+        async with peer(coordinator.behave) as port:
+            coordinator.port = port
+            client = ClusterClient("nyc", properties_for(port))  # never connected: it knows no broker
+            election = Election(client, "g", describe={}, on_change=lambda _role: None)
+            election.start()
+            await until(lambda: isinstance(election.role, Active))
+            await election.aclose()
+            await client.aclose()
+
+    asyncio.run(story())

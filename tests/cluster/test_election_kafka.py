@@ -1,0 +1,348 @@
+"""The election on real brokers: one active member, named by the others, followed when it is gone (P2)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.election import (
+    Active,
+    Election,
+    Role,
+    Seeking,
+    Standby,
+)
+from heliograph.cluster.properties import parse_properties
+from heliograph.lab.cluster import LabCluster
+from heliograph.model.clock import clock_of_suspended_time
+
+pytestmark = pytest.mark.kafka
+
+ROOT = Path(__file__).parents[2]
+SESSION_S = 6.0
+
+
+class Party:
+    """Elections of one group in this process. Every few milliseconds it looks whether two of them hold a lease."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.group = f"heliograph-{uuid.uuid4().hex[:8]}"
+        self.roles: dict[str, list[Role]] = {}
+        self.members: dict[str, Election] = {}
+        self.overlaps: list[tuple[str, ...]] = []
+        self._clients: list[ClusterClient] = []
+
+    async def join(self, name: str) -> Election:
+        client = ClusterClient("target", parse_properties({"bootstrap.servers": self.bootstrap}))
+        await client.connect()
+        self._clients.append(client)
+        seen = self.roles[name] = []
+        election = Election(client, self.group, describe={"host": name, "pid": 7}, on_change=seen.append)
+        self.members[name] = election
+        election.start()
+        return election
+
+    async def sample(self) -> None:
+        while True:
+            now = clock_of_suspended_time()
+            holding = tuple(name for name, member in self.members.items() if now < member.lease_until)
+            if len(holding) > 1:
+                self.overlaps.append(holding)
+            await asyncio.sleep(0.002)
+
+    async def aclose(self) -> None:
+        for member in self.members.values():
+            await member.aclose()
+        for client in self._clients:
+            await client.aclose()
+
+
+@contextlib.asynccontextmanager
+async def party(bootstrap: str) -> AsyncIterator[Party]:
+    together = Party(bootstrap)
+    sampling = asyncio.create_task(together.sample())
+    try:
+        yield together
+        assert together.overlaps == []
+    finally:
+        sampling.cancel()
+        await together.aclose()
+
+
+def play(cluster: LabCluster, story: Callable[[Party], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with party(cluster.bootstrap_servers) as together:
+            await story(together)
+
+    asyncio.run(whole())
+
+
+async def until(true: Callable[[], bool], within_s: float) -> float:
+    """How long it took."""
+    began = clock_of_suspended_time()
+    while not true():
+        assert clock_of_suspended_time() - began < within_s, f"not within {within_s} s"
+        await asyncio.sleep(0.01)
+    return clock_of_suspended_time() - began
+
+
+def is_active(election: Election) -> bool:
+    return isinstance(election.role, Active) and clock_of_suspended_time() < election.lease_until
+
+
+def stands_by(election: Election) -> bool:
+    return isinstance(election.role, Standby)
+
+
+def generation_of(election: Election) -> int:
+    assert isinstance(election.role, Active)
+    return election.role.generation
+
+
+def test_the_first_is_active_and_the_second_names_it(target_cluster: LabCluster) -> None:
+    async def story(together: Party) -> None:
+        first = await together.join("one")
+        await until(lambda: is_active(first), 10)
+        assert first.role == Active(generation=1, first=True)
+        second = await together.join("two")
+        await until(lambda: second.role == Standby(active="one (pid 7)"), 10)
+        assert second.lease_until < 0
+
+    play(target_cluster, story)
+
+
+def test_the_active_one_keeps_its_role_while_others_join_and_leave(target_cluster: LabCluster) -> None:
+    async def story(together: Party) -> None:
+        first = await together.join("one")
+        await until(lambda: is_active(first), 10)
+        begun = generation_of(first)
+        for name in ("two", "three"):
+            other = await together.join(name)
+            await until(partial(stands_by, other), 10)
+        await together.members["two"].aclose()
+        await until(lambda: generation_of(first) >= begun + 3, 10)
+        roles = together.roles["one"]
+        assert all(isinstance(role, Active) for role in roles)
+        assert [role.generation for role in roles if isinstance(role, Active)] == [1, 2, 3, 4]
+        assert [role.first for role in roles if isinstance(role, Active)] == [True, False, False, False]
+
+    play(target_cluster, story)
+
+
+def test_a_standby_takes_over_at_once_when_the_active_one_leaves(target_cluster: LabCluster) -> None:
+    async def story(together: Party) -> None:
+        first = await together.join("one")
+        await until(lambda: is_active(first), 10)
+        second = await together.join("two")
+        await until(lambda: isinstance(second.role, Standby), 10)
+        before = generation_of(first)
+        await first.aclose()
+        assert first.role == Seeking()
+        assert first.lease_until < 0
+        assert await until(lambda: is_active(second), 10) < 2.5
+        assert generation_of(second) > before
+        assert isinstance(second.role, Active)
+        assert second.role.first
+
+    play(target_cluster, story)
+
+
+def test_a_standby_takes_over_when_the_active_one_falls_silent(target_cluster: LabCluster) -> None:
+    async def story(together: Party) -> None:
+        first = await together.join("one")
+        await until(lambda: is_active(first), 10)
+        second = await together.join("two")
+        await until(lambda: isinstance(second.role, Standby), 10)
+        lease_until = first.lease_until
+        await first.aclose(leave=False)
+        assert await until(lambda: is_active(second), 12) > 3
+        assert clock_of_suspended_time() > lease_until
+
+    play(target_cluster, story)
+
+
+def test_elections_of_two_groups_on_one_client_do_not_wait_for_each_other(target_cluster: LabCluster) -> None:
+    async def story(together: Party) -> None:
+        first = await together.join("one")
+        await until(lambda: is_active(first), 10)
+        client = first._client
+        other = Election(client, f"{together.group}-b", describe={}, on_change=lambda _role: None)
+        other.start()
+        assert await until(lambda: is_active(other), 5) < 2
+        await other.aclose()
+        assert is_active(first)
+
+    play(target_cluster, story)
+
+
+def settled(*members: Election) -> bool:
+    return sorted(type(member.role).__name__ for member in members) == ["Active", "Standby"]
+
+
+def moved(node: int, *members: Election) -> bool:
+    return settled(*members) and all(member._coordinator not in (node, None) for member in members)
+
+
+# -- members in processes of their own, killed and frozen
+
+
+class Process:
+    """`lines`: what it said, see election_member.py."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.lines: list[tuple[float, str, int, float]] = []
+        self.reading = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        assert self.process.stdout is not None
+        while line := await self.process.stdout.readline():
+            self.lines.append(tuple(json.loads(line)))
+
+    @property
+    def role(self) -> str:
+        return self.lines[-1][1] if self.lines else ""
+
+    def leases(self) -> list[tuple[float, float]]:
+        """When it held a lease: from when it said so to when that ends, or to when it said that it has none."""
+        held = []
+        for nth, (moment, role, _, lease_until) in enumerate(self.lines):
+            if role == "Active":
+                later = [line[0] for line in self.lines[nth + 1 :] if line[1] != "Active"]
+                held.append((moment, min([lease_until, *later])))
+        return held
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.process.pid, number)
+
+    async def end(self) -> None:
+        if self.process.returncode is None:
+            self.process.kill()
+        await self.process.wait()
+        await self.reading
+
+
+@contextlib.asynccontextmanager
+async def processes(cluster: LabCluster) -> AsyncIterator[Callable[[str], Awaitable[Process]]]:
+    group = f"heliograph-{uuid.uuid4().hex[:8]}"
+    started: list[Process] = []
+
+    async def start(name: str) -> Process:
+        command = (
+            sys.executable,
+            "-m",
+            "tests.cluster.election_member",
+            cluster.bootstrap_servers,
+            group,
+            name,
+        )
+        child = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, cwd=ROOT)
+        started.append(Process(child))
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        for process in started:
+            await process.end()
+
+
+def assert_no_overlap(one: Process, other: Process) -> None:
+    assert one.leases()
+    assert other.leases()
+    for begin, end in one.leases():
+        assert not [(b, e) for b, e in other.leases() if b < end and begin < e]
+
+
+@pytest.mark.faults
+def test_a_standby_takes_over_within_12_seconds_of_a_kill(target_cluster: LabCluster) -> None:
+    async def story() -> None:
+        async with processes(target_cluster) as start:
+            first = await start("one")
+            await until(lambda: first.role == "Active", 15)
+            second = await start("two")
+            await until(lambda: second.role == "Standby", 15)
+            first.signal(signal.SIGKILL)
+            await until(lambda: second.role == "Active", 12)
+            assert_no_overlap(first, second)
+            assert second.lines[-1][2] > first.lines[-1][2]
+
+    asyncio.run(story())
+
+
+@pytest.mark.faults
+def test_a_frozen_member_wakes_as_no_longer_active_and_then_stands_by(target_cluster: LabCluster) -> None:
+    async def story() -> None:
+        async with processes(target_cluster) as start:
+            first = await start("one")
+            await until(lambda: first.role == "Active", 15)
+            second = await start("two")
+            await until(lambda: second.role == "Standby", 15)
+            first.signal(signal.SIGSTOP)
+            await until(lambda: second.role == "Active", 12)
+            await asyncio.sleep(1)
+            said = len(first.lines)
+            first.signal(signal.SIGCONT)
+            await until(lambda: first.role == "Standby", 10)
+            woken = [line[1] for line in first.lines[said:]]
+            assert woken[0] == "Seeking"
+            assert "Active" not in woken
+            await asyncio.sleep(2)
+            assert second.role == "Active"
+            assert_no_overlap(first, second)
+
+    asyncio.run(story())
+
+
+@pytest.mark.faults
+def test_the_active_one_is_active_again_after_its_coordinator_restarts() -> None:
+    async def story(cluster: LabCluster) -> None:
+        async with party(cluster.bootstrap_servers) as together:
+            first = await together.join("one")
+            await until(lambda: is_active(first), 15)
+            second = await together.join("two")
+            await until(lambda: isinstance(second.role, Standby), 15)
+            await asyncio.to_thread(cluster.brokers[0].kill)
+            assert isinstance(first.role, Active)
+            await until(lambda: isinstance(first.role, Seeking), SESSION_S + 1)
+            assert isinstance(first.role, Seeking)
+            assert first.role.problem
+            await asyncio.to_thread(cluster.brokers[0].start)
+            await until(lambda: is_active(first) != is_active(second), 40)
+            active, other = (first, second) if is_active(first) else (second, first)
+            await until(lambda: isinstance(other.role, Standby), 20)
+            assert is_active(active)
+
+    with LabCluster.start(name="election") as cluster:
+        asyncio.run(story(cluster))
+
+
+@pytest.mark.faults
+def test_the_group_moves_to_another_broker_when_its_coordinator_dies_or_hangs() -> None:
+    async def story(cluster: LabCluster) -> None:
+        async with party(cluster.bootstrap_servers) as together:
+            first = await together.join("one")
+            second = await together.join("two")
+            await until(lambda: settled(first, second), 30)
+            for fault in ("kill", "freeze"):
+                broker = next(b for b in cluster.brokers if b.node_id == first._coordinator)
+                await asyncio.to_thread(getattr(broker, fault))
+                await asyncio.sleep(1)
+                await until(partial(moved, broker.node_id, first, second), 40)
+                await asyncio.to_thread(broker.thaw if fault == "freeze" else broker.start)
+                await until(lambda: settled(first, second), 30)
+
+    with LabCluster.start(name="election", brokers=3) as cluster:
+        asyncio.run(story(cluster))
