@@ -20,7 +20,7 @@ from typing import Self
 from heliograph.lab.broker import Broker, Runtime
 from heliograph.lab.jars import DEFAULT_KAFKA, kafka_libs
 from heliograph.lab.java import find_java
-from heliograph.lab.settings import Node, broker_settings, choose_nodes, write_settings
+from heliograph.lab.settings import LOOPBACK, Node, broker_settings, choose_nodes, write_settings
 from heliograph.model.errors import LabError
 
 DEFAULT_HEAP_MB = 512
@@ -35,6 +35,7 @@ class Description:
     kafka: str
     heap_mb: int
     nodes: tuple[Node, ...]
+    host: str = LOOPBACK
 
     def write(self, directory: Path) -> None:
         (directory / DESCRIPTION).write_text(json.dumps(asdict(self), indent=2))
@@ -56,6 +57,7 @@ class LabCluster:
         self.name = description.name
         self.kafka = description.kafka
         self.directory = directory
+        self._host = description.host
         runtime = Runtime(
             java_home=find_java(), libs=kafka_libs(description.kafka), heap_mb=description.heap_mb
         )
@@ -75,8 +77,9 @@ class LabCluster:
         properties: Mapping[str, str] | None = None,
         directory: Path | None = None,
         heap_mb: int = DEFAULT_HEAP_MB,
+        host: str = LOOPBACK,
     ) -> Self:
-        """Starts a cluster and returns when every broker sees all of them alive.
+        """Starts a cluster and returns when every broker sees all of them alive. `host`: what clients are told.
 
         A `directory` given by the caller must be empty; it is kept when the cluster stops.
         """
@@ -86,11 +89,12 @@ class LabCluster:
         place = directory or Path(tempfile.mkdtemp(prefix=f"heliograph-lab-{name}-"))
         place.mkdir(parents=True, exist_ok=True)
         place = place.resolve()
-        description = Description(name=name, kafka=kafka, heap_mb=heap_mb, nodes=choose_nodes(brokers))
+        nodes = choose_nodes(brokers)
+        description = Description(name=name, kafka=kafka, heap_mb=heap_mb, nodes=nodes, host=host)
         description.write(place)
         cluster = cls(description, place, own_directory=directory is None)
         try:
-            cluster._come_up(description.nodes, properties or {})
+            cluster._come_up(nodes, properties or {})
         except BaseException:  # also Ctrl-C: no broker may stay behind
             cluster.stop()
             raise
@@ -106,7 +110,7 @@ class LabCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers)
+        return ",".join(f"{self._host}:{broker.port}" for broker in self.brokers)
 
     def stop(self) -> None:
         """Ends every broker; removes the directory unless the caller gave it.
@@ -123,7 +127,11 @@ class LabCluster:
         for node, broker in zip(nodes, self.brokers, strict=True):
             broker.directory.mkdir()
             settings = broker_settings(
-                node, nodes=nodes, data_directory=broker.directory / "data", properties=properties
+                node,
+                nodes=nodes,
+                data_directory=broker.directory / "data",
+                properties=properties,
+                host=self._host,
             )
             write_settings(broker.directory / "server.properties", settings)
             broker.format(cluster_id)

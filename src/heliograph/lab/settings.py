@@ -14,6 +14,7 @@ from pathlib import Path
 
 from heliograph.model.errors import LabError
 
+LOOPBACK = "127.0.0.1"
 # Below the range from which the system picks ports of outgoing connections (32768 on Linux): nobody
 # takes a killed broker's port before it is started again.
 PORTS = range(12_000, 32_000)
@@ -53,18 +54,25 @@ def free_ports(count: int) -> list[int]:
 
 
 def broker_settings(
-    node: Node, *, nodes: Sequence[Node], data_directory: Path, properties: Mapping[str, str]
+    node: Node,
+    *,
+    nodes: Sequence[Node],
+    data_directory: Path,
+    properties: Mapping[str, str],
+    host: str = LOOPBACK,
 ) -> dict[str, str]:
+    """`host`: the address clients are told. Any other than loopback's is listened on beside it."""
+    bound = LOOPBACK if host == LOOPBACK else "0.0.0.0"
     replicas = str(min(3, len(nodes)))
     in_sync = str(min(2, len(nodes)))
-    voters = ",".join(f"{each.node_id}@127.0.0.1:{each.controller_port}" for each in nodes)
+    voters = ",".join(f"{each.node_id}@{LOOPBACK}:{each.controller_port}" for each in nodes)
     return {
         "process.roles": "broker,controller",
         "node.id": str(node.node_id),
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"PLAINTEXT://127.0.0.1:{node.port},CONTROLLER://127.0.0.1:{node.controller_port}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{node.port}",
+        "listeners": f"PLAINTEXT://{bound}:{node.port},CONTROLLER://{LOOPBACK}:{node.controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{host}:{node.port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "log.dirs": str(data_directory),
         "auto.create.topics.enable": "false",
