@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import typer
 
-from heliograph.interface.cli import config, demo, lab, logs, plan, run, status, version
+from heliograph.interface.cli import config, demo, lab, logs, pack, plan, run, status, version
 from heliograph.model.errors import ConfigError, HeliographError, UsageError
 
 # Names that are promised and still to come: refused, and absent from help. A command that is written leaves
@@ -25,7 +25,6 @@ NOT_BUILT = (
     "offsets",
     "groups",
     "link",
-    "pack",
 )
 
 app = typer.Typer(
@@ -42,6 +41,7 @@ app.command("status", epilog=status.EPILOG)(status.command)
 app.command("demo", epilog=demo.EPILOG)(demo.command)
 app.add_typer(config.app, name="config")
 app.add_typer(lab.app, name="lab")
+app.command("pack", epilog=pack.EPILOG)(pack.command)
 app.command("version", epilog=version.EPILOG)(version.command)
 
 

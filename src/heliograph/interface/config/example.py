@@ -40,6 +40,7 @@ lanes: auto
 
 spark:
   master: "local[*]"
-  # conf: {spark.executor.memory: 1g}
-  # python: /usr/bin/python3   # the lanes' interpreter; the controller's own if not set
+  # On a cluster, ship what `heliograph pack` made: the lanes then run the interpreter in it.
+  # conf: {spark.archives: "heliograph-env.tar.gz#environment"}
+  # python: /usr/bin/python3   # or name one that the executors have; the controller's own if there is neither
 """
