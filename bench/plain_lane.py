@@ -19,6 +19,7 @@ from bench.clusters import ClusterPair
 from bench.contender import CopyJob
 from heliograph.copier.lane import Lane
 from heliograph.copier.lane_clusters import LaneClusters, LinkEnds
+from heliograph.copier.lease import Lease
 from heliograph.copier.spec import CopySpec
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.producer_id import producer_id
@@ -81,7 +82,7 @@ async def _copy(given: argparse.Namespace) -> None:
             failure.set_exception(error)
 
     lane = Lane(LANE_MEMORY_BYTES, fail)
-    clusters = LaneClusters(lane)
+    clusters = LaneClusters(lane, Lease.unlimited)
     ends = LinkEnds(
         link=LINK,
         source="source",

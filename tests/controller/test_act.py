@@ -13,7 +13,7 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader
 from heliograph.cluster.properties import ClientProperties
 from heliograph.controller import act
-from heliograph.controller.act import create
+from heliograph.controller.act import Made, create
 from heliograph.controller.plan import CreateTopic
 from heliograph.controller.topic_config import TargetShape
 from heliograph.model.errors import BrokerRefused, Disconnected, RequestFailed
@@ -79,7 +79,7 @@ class Target:
             raise problem
 
 
-def made(target: Target, **configs: str) -> list[str]:
+def made(target: Target, **configs: str) -> Made:
     dotted = {name.replace("_", "."): value for name, value in configs.items()}
     shape = TargetShape(partitions=3, replication_factor=2, configs=dotted)
     creation = CreateTopic(link="sf-to-nyc", topic="orders", shape=shape)
@@ -94,7 +94,7 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_topic_is_created_once_with_the_planned_shape() -> None:
     target = Target(broker_that_knows("retention.ms"))
-    assert made(target, retention_ms="1000") == []
+    assert made(target, retention_ms="1000") == Made(new=True)
     (topic,) = target.asked
     assert (topic.name, topic.num_partitions, topic.replication_factor) == ("orders", 3, 2)
     assert target.tried == [{"retention.ms": "1000"}]
@@ -102,7 +102,7 @@ def test_a_topic_is_created_once_with_the_planned_shape() -> None:
 
 def test_a_config_that_the_target_does_not_know_is_left_out_with_a_warning() -> None:
     target = Target(broker_that_knows("retention.ms"))
-    (warning,) = made(target, retention_ms="1000", message_timestamp_after_max_ms="1")
+    (warning,) = made(target, retention_ms="1000", message_timestamp_after_max_ms="1").warnings
     assert AFTER in warning
     assert "orders" in warning
     assert target.tried == [{AFTER: "1", "retention.ms": "1000"}, {"retention.ms": "1000"}]
@@ -110,14 +110,15 @@ def test_a_config_that_the_target_does_not_know_is_left_out_with_a_warning() -> 
 
 def test_several_unknown_configs_are_left_out_one_after_the_other() -> None:
     target = Target(broker_that_knows("retention.ms"))
-    warnings = made(
+    found = made(
         target,
         retention_ms="1000",
         message_timestamp_after_max_ms="1",
         message_timestamp_before_max_ms="1",
         confluent_placement_constraints="x",
     )
-    assert len(warnings) == 3
+    assert found.new
+    assert len(found.warnings) == 3
     assert target.tried[-1] == {"retention.ms": "1000"}
     assert len(target.tried) == 4
 
@@ -152,14 +153,14 @@ def test_a_broker_that_never_has_enough_is_not_asked_for_ever() -> None:
     assert len(target.tried) == 2
 
 
-def test_a_topic_that_somebody_else_created_meanwhile_is_fine() -> None:
+def test_a_topic_that_somebody_else_created_meanwhile_is_fine_and_not_new() -> None:
     target = Target(lambda _: (ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'orders' already exists."))
-    assert made(target) == []
+    assert made(target) == Made(new=False)
 
 
 def test_a_topic_is_ready_only_when_every_partition_has_a_leader() -> None:
     target = Target(broker_that_knows(), looks=5)
-    assert made(target) == []
+    assert made(target) == Made(new=True)
     assert target.looked == 5
 
 
@@ -167,7 +168,7 @@ def test_a_failing_look_for_leaders_is_tried_again() -> None:
     target = Target(
         broker_that_knows(), looks=3, trouble=lambda n: Disconnected("broker 1 is gone") if n < 3 else None
     )
-    assert made(target) == []
+    assert made(target) == Made(new=True)
 
 
 def test_leaders_that_never_come_are_told_in_bounded_time() -> None:

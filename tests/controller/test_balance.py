@@ -67,8 +67,9 @@ def test_caught_up_partitions_do_not_all_fall_on_the_lane_without_backlog() -> N
 @pytest.mark.parametrize(
     ("wanted", "slots", "partitions", "count"),
     [
-        (None, 4, 10, 4),  # auto: what Spark has room for
-        (None, 4, 3, 3),  # no lane without a partition
+        (None, 4, 10, 3),  # auto: what Spark has room for, less one slot
+        (None, 4, 2, 2),  # no lane without a partition
+        (None, 1, 10, 1),
         (2, 4, 10, 2),
         (8, 4, 10, 8),  # what was asked for, even above the slots
         (8, 4, 3, 3),
@@ -84,7 +85,9 @@ def test_lanes_are_what_was_asked_for_but_none_is_without_a_partition(
 
 
 @pytest.mark.parametrize(
-    ("wanted", "local_slots", "count"), [(8, 2, 2), (2, 8, 2), (8, None, 8), (1, 0, 1), (3, 3, 3)]
+    ("wanted", "local_slots", "count"), [(8, 3, 2), (2, 8, 2), (8, None, 8), (1, 0, 1), (1, 1, 1), (3, 3, 2)]
 )
-def test_only_a_local_master_limits_the_lanes(wanted: int, local_slots: int | None, count: int) -> None:
+def test_only_a_local_master_limits_the_lanes_and_one_of_its_slots_is_left_free(
+    wanted: int, local_slots: int | None, count: int
+) -> None:
     assert cap_lanes(wanted, local_slots) == count

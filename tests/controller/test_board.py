@@ -292,3 +292,90 @@ def test_what_a_lane_waits_for_is_shown_on_its_partitions_until_it_is_up() -> No
     board.lane_up([partition(0), partition(2)])
     assert (board.rows[partition(0)].trouble, board.rows[partition(0)].hint) == (None, None)
     assert board.rows[partition(2)] == stopped
+
+
+# -- a link that is ours, or ours again
+
+
+def test_what_a_lane_let_go_of_is_pending_and_keeps_its_position() -> None:
+    board = board_of()
+    board.report(0, progress(P0, 40, size_bytes=4_000, bound_by="lane"))
+    board.let_go(P0)
+    row = board.rows[P0]
+    assert (row.state, row.lane, row.next_offset, row.bound_by) == (PartitionState.PENDING, None, 40, None)
+    board.report(1, progress(P0, 50, size_bytes=1_000))
+    assert board.copied_bytes == 5_000  # another lane counts from nothing
+    board.let_go(BAD)  # not of this run
+
+
+def test_what_stopped_stays_stopped_when_its_lane_lets_it_go() -> None:
+    board = board_of()
+    board.report(0, progress(P0, 10, state=PartitionState.STOPPED, reason="lost", error="gone", hint="h"))
+    board.let_go(P0)
+    assert [row.error for row in board.stopped] == ["gone"]
+
+
+def test_a_link_that_is_ours_again_keeps_the_runs_count_and_goal() -> None:
+    board = board_of(first=10, goal=100)
+    board.report(0, progress(P0, 40, size_bytes=300))
+    assert board.adopt("sf-to-nyc", [copy(P0, next_offset=60, goal=500)], []) == []
+    row = board.rows[P0]
+    assert (row.first_offset, row.next_offset, row.goal, row.size_bytes) == (10, 60, 100, 300)
+    assert board.copied_records == 50
+
+
+def test_a_partition_that_is_new_when_a_link_is_adopted_has_a_goal_of_its_own() -> None:
+    board = board_of()
+    board.adopt("sf-to-nyc", [copy(P0), copy(P1, goal=7)], [])
+    assert board.rows[P1].goal == 7
+
+
+def test_adopting_one_link_leaves_the_others_rows_alone() -> None:
+    other = partition(0, link="sf-to-lax")
+    board = Board([copy(P0), copy(other)], [])
+    board.report(0, progress(other, 30))
+    before = board.rows[other]
+    board.adopt("sf-to-nyc", [], [])
+    assert board.rows == {other: before}
+
+
+def test_only_refusals_that_are_new_are_told_when_a_link_is_adopted() -> None:
+    board = Board([copy(P0)], [refusal(BAD)])
+    told = board.adopt("sf-to-nyc", [], [refusal(P0), refusal(BAD), refusal(P1)])
+    assert {row.partition for row in told} == {P0, P1}
+    assert len(board.stopped) == 3
+
+
+def test_a_refusal_does_not_outlive_the_next_plan() -> None:
+    board = Board([], [refusal(P0)])
+    assert board.adopt("sf-to-nyc", [copy(P0, next_offset=5)], []) == []
+    row = board.rows[P0]
+    assert (row.state, row.error, row.hint, row.next_offset) == (PartitionState.PENDING, None, None, 5)
+
+
+@pytest.mark.parametrize(
+    "plans", [["copied"], ["refused"], ["refused", "copied", "refused", "copied"]], ids=str
+)
+def test_what_a_lane_has_stopped_stays_so_with_its_own_words_whatever_later_plans_say(
+    plans: list[str],
+) -> None:
+    board = board_of()
+    board.report(0, progress(P0, 10, state=PartitionState.STOPPED, reason="lost", error="gone", hint="look"))
+    for verdict in plans:
+        copies, refusals = ([copy(P0)], []) if verdict == "copied" else ([], [refusal(P0)])
+        assert board.adopt("sf-to-nyc", copies, refusals) == []  # it was told already
+        row = board.rows[P0]
+        assert (row.state, row.reason, row.error, row.hint) == (
+            PartitionState.STOPPED,
+            "lost",
+            "gone",
+            "look",
+        )
+
+
+def test_a_partition_that_was_copied_and_is_refused_now_is_told_with_the_plans_words() -> None:
+    board = board_of()
+    board.report(0, progress(P0, 10))
+    (told,) = board.adopt("sf-to-nyc", [], [refusal(P0)])
+    assert board.rows[P0] == told
+    assert (told.state, told.error) == (PartitionState.STOPPED, "somebody else wrote it")

@@ -4,113 +4,55 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable
-from types import SimpleNamespace
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from heliograph.controller import lane_keeper, preparation
 from heliograph.controller import mirror as mirror_module
-from heliograph.controller.clusters import Clusters
-from heliograph.controller.mirror import NO_SLOT_HINT, Mirror
+from heliograph.controller.act import Made
+from heliograph.controller.drivership import Active, Seeking, Standby
+from heliograph.controller.lane_keeper import NO_SLOT_HINT
+from heliograph.controller.mirror import Mirror
+from heliograph.controller.plan import CreateTopic
 from heliograph.controller.snapshot import LinkSnapshot
-from heliograph.engine.lanes import LaneEvent, LaneGone, LaneProgress, Lanes, LaneUp, SparkLost
-from heliograph.model.errors import ClusterUnreachable, EngineLost
+from heliograph.copier.lease import ALIVE_S
+from heliograph.engine.lanes import LaneGone, LaneNotice, LaneProgress, Lanes, LaneUp, SparkLost
+from heliograph.model.errors import ClusterUnreachable, ConfigError, EngineLost
 from heliograph.model.settings import Settings, SparkSettings
 from heliograph.model.states import PartitionState
 
-from .observed import (
-    LINK,
-    NYC_ID,
-    SF_ID,
-    mirrored_sight,
-    partition,
-    progress,
-    snapshot,
-    source_topic,
-    target_topic,
+from .observed import LINK, NYC_ID, SF_ID, mirrored_sight, partition, progress, snapshot, source_topic
+from .played import (
+    REQUEST_TIMEOUT_S,
+    FakeClusters,
+    FakeDrivership,
+    FakeLanes,
+    observed,
 )
 
 SETTINGS = Settings(clusters={}, links=(LINK,), lanes=8, spark=SparkSettings(master="local[2]"))
 SOON_S = 5.0
-
-
-def observed(partitions: int = 1) -> LinkSnapshot:
-    sights = [mirrored_sight(source_end=5, target_end=5)] * partitions
-    return snapshot(source_topic(sights=sights), targets=[target_topic(partitions=partitions)])
-
-
-class FakeClusters:
-    """`looks`: what each observation gives, the last one for ever. `hangs`: the step that never ends."""
-
-    def __init__(self, *looks: LinkSnapshot | ClusterUnreachable, hangs: str = "") -> None:
-        self.looks, self.hangs = list(looks), hangs
-        self.closed = False
-
-    async def connect(self) -> None:
-        await self._step("connect")
-
-    async def observe(self) -> list[LinkSnapshot]:
-        await self._step("observe")
-        look = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
-        if isinstance(look, ClusterUnreachable):
-            raise look
-        return [look]
-
-    async def _step(self, name: str) -> None:
-        if name == self.hangs:
-            await asyncio.Event().wait()
-
-    def ends(self) -> list[Any]:
-        return []
-
-    async def aclose(self) -> None:
-        self.closed = True
-
-
-class FakeLanes:
-    """Lanes that come up and end as they are told, on a Spark that takes `start_s`."""
-
-    def __init__(self, *, start_s: float = 0.0, come_up: bool = True, local_slots: int | None = 2) -> None:
-        self.start_s, self.come_up, self.local_slots = start_s, come_up, local_slots
-        self.slots = local_slots or 2
-        self.session = SimpleNamespace(lost=False, ui_address=None)
-        self.started = 0
-        self.closed = threading.Event()
-        self.sent: list[tuple[int, str]] = []
-        self.on_event: Callable[[LaneEvent], None] = lambda _: None
-
-    def make(self, _spark: Any, _memory_bytes: int, on_event: Callable[[LaneEvent], None]) -> Lanes:
-        time.sleep(self.start_s)
-        self.on_event = on_event
-        return cast(Lanes, self)
-
-    def start(self, count: int) -> None:
-        self.started = count
-        for lane in range(count if self.come_up else 0):
-            self.on_event(LaneUp(lane, 100 + lane, "here"))
-
-    def send(self, lane: int, messages: Iterable[dict[str, Any]]) -> None:
-        for message in messages:
-            self.sent.append((lane, message["type"]))
-            if message["type"] == "stop":
-                self.on_event(LaneGone(lane))
-
-    def ask_to_stop(self, count: int) -> None:
-        for lane in range(count):
-            self.send(lane, [{"type": "stop"}])
-
-    def close(self, _timeout_s: float) -> None:
-        self.closed.set()
+OTHERS_S = ALIVE_S + REQUEST_TIMEOUT_S  # how long lanes of another driver, and what they sent, may go on
 
 
 def mirror_of(
-    clusters: FakeClusters, lanes: FakeLanes | None = None, settings: Settings = SETTINGS, **options: Any
+    clusters: FakeClusters,
+    lanes: FakeLanes | None = None,
+    drivership: FakeDrivership | None = None,
+    settings: Settings = SETTINGS,
+    **options: Any,
 ) -> Mirror:
-    make = (lanes or FakeLanes()).make
-    return Mirror(settings, clusters=cast(Clusters, clusters), make_lanes=make, **options)
+    return Mirror(
+        settings,
+        clusters=clusters.made,
+        make_lanes=(lanes or FakeLanes()).make,
+        make_drivership=(drivership or FakeDrivership()).make,
+        **options,
+    )
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -160,6 +102,20 @@ def test_a_spark_that_is_starting_when_the_run_is_stopped_is_ended_when_it_is_th
     assert lanes.started == 0
 
 
+def test_a_run_that_is_stopped_while_sparks_slots_are_counted_ends_at_once() -> None:
+    lanes, drivership = FakeLanes(slots_s=0.3), FakeDrivership()
+
+    async def story() -> None:
+        mirror = mirror_of(FakeClusters(observed()), lanes, drivership, replace(SETTINGS, lanes=None))
+        asyncio.get_running_loop().call_later(0.1, mirror.stop)
+        await mirror.run()
+
+    run(story)
+    assert lanes.closed.is_set()
+    assert lanes.started == 0
+    assert drivership.closed == [True]
+
+
 def test_a_spark_that_does_not_come_up_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirror_module, "GIVE_UP_LIMIT_S", 0.1)
     lanes = FakeLanes(start_s=1.0)
@@ -181,10 +137,12 @@ def test_a_spark_that_cannot_start_is_told_and_everything_is_closed() -> None:
     def make(*_: Any) -> Lanes:
         raise EngineLost("Spark did not start")
 
-    mirror = Mirror(SETTINGS, clusters=cast(Clusters, clusters), make_lanes=make)
+    drivership = FakeDrivership()
+    mirror = Mirror(SETTINGS, clusters=clusters.made, make_lanes=make, make_drivership=drivership.make)
     with pytest.raises(EngineLost, match="did not start"):
         asyncio.run(mirror.run())
     assert clusters.closed
+    assert drivership.closed == [True]
 
 
 def test_a_display_that_fails_leaves_nothing_running() -> None:
@@ -251,7 +209,8 @@ def test_a_cluster_that_cannot_be_read_while_a_topic_is_waited_for_is_tried_agai
         await running
 
     run(story)
-    assert "sf is away; trying again" in caplog.text
+    (record,) = [r for r in caplog.records if "sf is away; trying again" in r.getMessage()]
+    assert getattr(record, "event", None) == "cluster_away"
 
 
 def test_a_cluster_that_cannot_be_read_at_the_start_ends_the_run() -> None:
@@ -264,7 +223,7 @@ def test_a_cluster_that_cannot_be_read_at_the_start_ends_the_run() -> None:
 # -- lanes without a slot
 
 
-@pytest.mark.parametrize(("local_slots", "started"), [(2, 2), (None, 5)])
+@pytest.mark.parametrize(("local_slots", "started"), [(3, 2), (None, 5)])
 def test_a_local_master_gets_no_more_lanes_than_it_has_slots(
     local_slots: int | None, started: int, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -279,14 +238,15 @@ def test_a_local_master_gets_no_more_lanes_than_it_has_slots(
 
     run(story)
     assert lanes.started == started
-    assert ("lanes: 5 wanted, local[2] has 2 slot" in caplog.text) == (local_slots is not None)
+    told = [r for r in caplog.records if "lanes: 5 wanted, local[2] has 2 slot" in r.getMessage()]
+    assert [getattr(r, "event", None) for r in told] == ["few_lanes"] * (local_slots is not None)
 
 
 def test_a_lane_without_a_slot_is_said_once_and_shown_until_it_comes_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(mirror_module, "HELLO_LIMIT_S", 0.1)
-    monkeypatch.setattr(mirror_module, "RENEW_S", 0.05)
+    monkeypatch.setattr(lane_keeper, "HELLO_LIMIT_S", 0.1)
+    monkeypatch.setattr(mirror_module, "WATCH_S", 0.05)
     caplog.set_level(logging.WARNING)
     lanes = FakeLanes(come_up=False)
 
@@ -313,3 +273,304 @@ def test_a_run_knows_which_clusters_its_links_join() -> None:
     mirror = mirror_of(FakeClusters(snapshot()), until_caught_up=True)
     asyncio.run(mirror.run())
     assert mirror.cluster_ids == {"sf-to-nyc": (SF_ID, NYC_ID)}
+
+
+# -- which links are ours
+
+
+class TwoLinks(FakeClusters):
+    def __init__(self, *links: LinkSnapshot) -> None:
+        super().__init__(links[0])
+        self.links = {snapshot.link.name: snapshot for snapshot in links}
+
+    async def observe(self) -> list[LinkSnapshot]:
+        return list(self.links.values())
+
+    async def observe_link(self, name: str) -> LinkSnapshot:
+        self.observed.append(name)
+        return self.links[name]
+
+
+async def running(mirror: Mirror) -> asyncio.Task[Any]:
+    task = asyncio.create_task(mirror.run())
+    await until(lambda: mirror.phase in ("copying", "standing by", "electing") or task.done())
+    return task
+
+
+async def end(mirror: Mirror, task: asyncio.Task[Any]) -> None:
+    mirror.stop()
+    await task
+
+
+def test_a_run_that_stands_by_keeps_its_lanes_idle_and_takes_over_when_it_is_elected() -> None:
+    lanes, drivership = FakeLanes(), FakeDrivership(Standby(active="another run"))
+
+    async def story() -> None:
+        mirror = mirror_of(FakeClusters(observed(2)), lanes, drivership)
+        task = await running(mirror)
+        await until(lambda: all(lane.pid for lane in mirror.lanes) and mirror.phase == "standing by")
+        await asyncio.sleep(0.3)
+        assert lanes.sent == []
+        assert mirror.roles == {"sf-to-nyc": Standby(active="another run")}
+        drivership.tell("sf-to-nyc", Active(generation=7, first=True))
+        await until(lambda: len(lanes.held) == 2 and mirror.phase == "copying")
+        await end(mirror, task)
+
+    run(story)
+    assert all(OTHERS_S - SOON_S < clear_in_s <= OTHERS_S for _, clear_in_s, _ in lanes.assigned())
+
+
+def test_only_for_topics_that_a_driver_creates_itself_it_waits_for_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whether a group was ever elected before cannot be known: groups are forgotten."""
+
+    async def create(_target: Any, creation: CreateTopic) -> Made:
+        return Made(new=creation.topic == "payments")
+
+    monkeypatch.setattr(preparation, "create", create)
+    look = snapshot(source_topic("orders"), source_topic("payments"))
+    lanes = FakeLanes()
+
+    async def story() -> None:
+        mirror = mirror_of(FakeClusters(look), lanes)
+        task = await running(mirror)
+        await until(lambda: len(lanes.held) == 2)
+        await end(mirror, task)
+
+    run(story)
+    waits = {part.target_topic: clear_in_s for _, clear_in_s, parts in lanes.assigned() for part in parts}
+    assert waits["payments"] == 0.0
+    assert OTHERS_S - SOON_S < waits["orders"] <= OTHERS_S
+
+
+def test_a_run_that_another_one_replaced_takes_its_partitions_back() -> None:
+    lanes, drivership = FakeLanes(), FakeDrivership()
+
+    async def story() -> None:
+        mirror = mirror_of(FakeClusters(observed(2)), lanes, drivership)
+        task = await running(mirror)
+        await until(lambda: len(lanes.held) == 2)
+        lanes.on_event(LaneProgress(0, (progress(partition(0), 5, state=PartitionState.CAUGHT_UP),)))
+        drivership.tell("sf-to-nyc", Standby(active="another run"))
+        await until(lambda: not lanes.held)
+        await until(lambda: mirror.phase == "standing by")
+        states = {row.state for row in mirror.board.rows.values()}
+        assert states == {PartitionState.PENDING}
+        assert {row.lane for row in mirror.board.rows.values()} == {None}
+        await asyncio.sleep(0.3)
+        assert not lanes.held  # and gives them to nobody
+        await end(mirror, task)
+
+    run(story)
+
+
+def test_what_is_held_since_an_earlier_generation_is_given_anew_with_the_wait() -> None:
+    """Another run may have been active in between, and left appends on their way that our lanes know nothing of."""
+    lanes, drivership = FakeLanes(), FakeDrivership()
+
+    async def story() -> None:
+        mirror = mirror_of(FakeClusters(observed(2)), lanes, drivership)
+        task = await running(mirror)
+        await until(lambda: len(lanes.held) == 2)
+        drivership.tell("sf-to-nyc", Seeking(problem="no heartbeat was answered"))
+        drivership.tell("sf-to-nyc", Active(generation=3, first=True))
+        await until(lambda: len(lanes.assigned()) == 4)
+        await end(mirror, task)
+
+    run(story)
+    assert len([1 for _, kind in lanes.sent if kind == "revoke"]) == 2
+    assert all(OTHERS_S - SOON_S < clear_in_s <= OTHERS_S for _, clear_in_s, _ in lanes.assigned()[2:])
+
+
+def test_a_run_that_seeks_for_a_while_and_is_elected_again_at_once_stops_nothing() -> None:
+    lanes, drivership, clusters = FakeLanes(), FakeDrivership(), FakeClusters(observed(2))
+
+    async def story() -> None:
+        mirror = mirror_of(clusters, lanes, drivership)
+        task = await running(mirror)
+        await until(lambda: len(lanes.held) == 2)
+        before = list(lanes.sent)
+        drivership.tell("sf-to-nyc", Seeking(problem="no heartbeat was answered"))
+        await asyncio.sleep(0.2)
+        assert mirror.phase == "copying"
+        drivership.tell("sf-to-nyc", Active(generation=2, first=False))
+        await asyncio.sleep(0.2)
+        assert lanes.sent == before
+        await end(mirror, task)
+
+    run(story)
+    assert clusters.observations == 2
+
+
+def test_a_run_that_stands_by_is_not_caught_up_however_far_the_mirror_is() -> None:
+    drivership = FakeDrivership(Standby(active=None))
+
+    async def story() -> None:
+        mirror = mirror_of(FakeClusters(observed()), None, drivership, until_caught_up=True)
+        task = await running(mirror)
+        await asyncio.sleep(0.4)
+        assert not task.done()
+        drivership.tell("sf-to-nyc", Active(generation=2, first=True))
+        await task  # its goal is reached already
+
+    run(story)
+
+
+def test_links_that_cannot_go_together_any_more_end_the_run() -> None:
+    clusters = FakeClusters(observed(), ConfigError(["links: in a circle"]))
+    with pytest.raises(ConfigError, match="in a circle"):
+        asyncio.run(mirror_of(clusters).run())
+    assert clusters.closed
+
+
+def test_lanes_are_granted_what_the_run_itself_is_granted_once_the_link_is_prepared() -> None:
+    lanes, drivership = FakeLanes(), FakeDrivership(at_start=None)
+    drivership.granted = {"sf-to-nyc": 4.5}
+
+    async def story() -> None:
+        mirror = mirror_of(FakeClusters(observed()), lanes, drivership)
+        task = await running(mirror)
+        assert lanes.grants() == {"sf-to-nyc": 0.0}
+        drivership.tell("sf-to-nyc", Active(generation=1, first=True))
+        assert lanes.grants() == {"sf-to-nyc": 0.0}
+        await until(lambda: lanes.grants() == {"sf-to-nyc": 4.5})
+        drivership.tell("sf-to-nyc", Standby(active=None))
+        assert lanes.grants() == {"sf-to-nyc": 0.0}
+        await until(lambda: mirror.phase == "standing by")
+        assert lanes.grants() == {"sf-to-nyc": 0.0}
+        await end(mirror, task)
+
+    run(story)
+
+
+def test_what_lanes_hold_is_taken_back_before_anything_is_granted_anew() -> None:
+    """The line keeps the order: a lane that has a lease again has let go of what it held before."""
+    lanes, drivership = FakeLanes(), FakeDrivership()
+    drivership.granted = {"sf-to-nyc": 4.5}
+    granted_at_revoke: list[float] = []
+    send = lanes.send
+
+    def note(lane: int, messages: Iterable[dict[str, Any]]) -> None:
+        sent = list(messages)
+        if any(message["type"] == "revoke" for message in sent):
+            granted_at_revoke.append(lanes.grants()["sf-to-nyc"])
+        send(lane, sent)
+
+    async def story() -> None:
+        mirror = mirror_of(FakeClusters(observed(2)), lanes, drivership)
+        task = await running(mirror)
+        await until(lambda: len(lanes.held) == 2 and lanes.grants()["sf-to-nyc"] > 0)
+        lanes.send = note  # type: ignore[method-assign]
+        drivership.tell("sf-to-nyc", Active(generation=3, first=True))
+        await until(lambda: len(lanes.assigned()) == 4 and lanes.grants()["sf-to-nyc"] > 0)
+        await end(mirror, task)
+
+    run(story)
+    assert granted_at_revoke == [0.0, 0.0]
+
+
+def test_a_link_that_is_prepared_is_given_while_another_is_not_ours() -> None:
+    """One that is away, or another run's, holds nobody up (P7)."""
+    other = replace(LINK, name="sf-to-lax", target="lax")
+    clusters = TwoLinks(observed(), replace(observed(), link=other, target_cluster_id="lax-id"))
+    lanes, drivership = FakeLanes(), FakeDrivership(at_start=None)
+
+    async def story() -> None:
+        mirror = mirror_of(clusters, lanes, drivership, replace(SETTINGS, links=(LINK, other)))
+        task = await running(mirror)
+        drivership.tell("sf-to-lax", Standby(active="another run"))
+        drivership.tell("sf-to-nyc", Active(generation=1, first=True))
+        await until(lambda: bool(lanes.held))
+        assert {part.link for part in lanes.held} == {"sf-to-nyc"}
+        assert clusters.observed == ["sf-to-nyc"]
+        await end(mirror, task)
+
+    run(story)
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_the_group_is_left_at_the_end_only_if_every_lane_has_ended(
+    deaf: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lane that did not drain may still append under its lease: nobody may be elected before that is over (P2)."""
+    monkeypatch.setattr(mirror_module, "DRAIN_LIMIT_S", 0.2)
+    lanes, drivership = FakeLanes(deaf=deaf), FakeDrivership()
+
+    async def story() -> None:
+        mirror = mirror_of(FakeClusters(observed()), lanes, drivership)
+        task = await running(mirror)
+        await until(lambda: bool(lanes.held))
+        await end(mirror, task)
+
+    run(story)
+    assert drivership.closed == [not deaf]
+
+
+def test_the_group_is_not_left_when_spark_is_lost() -> None:
+    lanes, drivership = FakeLanes(), FakeDrivership()
+
+    async def story() -> None:
+        mirror = mirror_of(FakeClusters(observed()), lanes, drivership)
+        task = await running(mirror)
+        lanes.session.lost = True
+        lanes.on_event(SparkLost("the JVM is gone", "look"))
+        with pytest.raises(EngineLost):
+            await task
+
+    run(story)
+    assert drivership.closed == [False]
+
+
+# -- what is told
+
+
+def test_a_notice_of_a_lane_is_told_with_its_code(caplog: pytest.LogCaptureFixture) -> None:
+    lanes = FakeLanes()
+
+    async def story() -> None:
+        mirror = mirror_of(FakeClusters(observed()), lanes)
+        task = await running(mirror)
+        lanes.on_event(LaneNotice(0, partition(), "target_truncated", "the target lost [3, 5)"))
+        await until(lambda: "the target lost [3, 5)" in caplog.text)
+        await end(mirror, task)
+
+    run(story)
+    (record,) = [r for r in caplog.records if "lost [3, 5)" in r.getMessage()]
+    assert getattr(record, "event", None) == "target_truncated"
+
+
+def test_trouble_and_a_stop_are_told_once_each_with_their_codes(caplog: pytest.LogCaptureFixture) -> None:
+    lanes = FakeLanes()
+    troubled = progress(partition(), 3, trouble="broker 1 is gone", event="broker_away")
+    stopped = progress(partition(), 3, state=PartitionState.STOPPED, reason="lost", error="gone", hint="look")
+
+    async def story() -> None:
+        mirror = mirror_of(FakeClusters(observed()), lanes)
+        task = await running(mirror)
+        for report in (troubled, troubled, stopped, stopped):
+            lanes.on_event(LaneProgress(0, (report,)))
+        await until(lambda: bool(mirror.board.stopped))
+        await end(mirror, task)
+
+    run(story)
+    codes = [getattr(r, "event", None) for r in caplog.records if r.levelno >= logging.WARNING]
+    assert codes.count("broker_away") == 1
+    assert codes.count("lost") == 1
+
+
+def test_a_partition_that_the_plan_refuses_is_given_to_no_lane() -> None:
+    sights = [mirrored_sight(source_end=5, target_end=5), mirrored_sight(source_end=5, target_end=9)]
+    look = snapshot(source_topic(sights=sights), targets=list(observed(2).targets.values()))
+    lanes = FakeLanes()
+
+    async def story() -> None:
+        mirror = mirror_of(FakeClusters(look), lanes)
+        task = await running(mirror)
+        await until(lambda: bool(lanes.held))
+        await asyncio.sleep(0.2)
+        assert list(lanes.held) == [partition(0)]
+        assert [row.partition for row in mirror.board.stopped] == [partition(1)]
+        await end(mirror, task)
+
+    run(story)

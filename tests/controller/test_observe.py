@@ -40,7 +40,7 @@ class Both:
             metadata=SimpleNamespace(cluster_id=SF_ID, topics={}),
             properties=SimpleNamespace(request_timeout_ms=1000),
             leader=lambda _where: Leader(0, 3),
-            call=lambda _node, request, _response: self._call(name, request),
+            call=lambda _node, request, _response, **_: self._call(name, request),
         )
         return cast(ClusterClient, fake)
 
@@ -61,6 +61,7 @@ class Both:
             producer_epoch=0,
             last_sequence=self.end - 1,
             last_timestamp=0,
+            current_txn_start_offset=-1,
         )
         return SimpleNamespace(error_code=0, active_producers=[ours])
 

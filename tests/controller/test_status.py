@@ -15,7 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.controller.board import Board
-from heliograph.controller.mirror import LaneView, Mirror
+from heliograph.controller.drivership import Active, Role, Seeking, Standby
+from heliograph.controller.lane_keeper import LaneView
+from heliograph.controller.mirror import Mirror
 from heliograph.controller.observe import BEING_WRITTEN
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight
 from heliograph.controller.status import Row, live_document, status_document
@@ -93,15 +95,20 @@ def row_of(sight: PartitionSight, *, live: Iterable[Row] = (), source: Source | 
     return row
 
 
-def told(*boards: Board, cluster_ids: tuple[str, str] | None = (SF_ID, NYC_ID)) -> list[Row]:
+def told(
+    *boards: Board,
+    cluster_ids: tuple[str, str] | None = (SF_ID, NYC_ID),
+    role: Role = Active(generation=1, first=True),  # noqa: B008 - a frozen value
+) -> list[Row]:
     """What running mirrors with these boards say, as it comes over their sockets."""
     answers = []
     for number, board in enumerate(boards):
         mirror = SimpleNamespace(
             board=board,
-            lanes=[LaneView(0, [], pid=100 + number, host="here")],
+            lanes=[LaneView(0, pid=100 + number, host="here")],
             settings=SimpleNamespace(links=[LINK]),
             cluster_ids={LINK.name: cluster_ids} if cluster_ids else {},
+            roles={LINK.name: role},
         )
         answers.append(json.loads(json.dumps(live_document(cast(Mirror, mirror)))))
     return answers
@@ -328,6 +335,24 @@ def test_answers_may_come_as_any_iterable() -> None:
     link = link_of(mirrored_sight(source_end=5, target_end=5), live=one_by_one())
     assert link["state"] == "pending"
     assert link["records_per_s"] == 0.0
+
+
+def test_a_link_whose_only_run_stands_by_is_shown_as_that() -> None:
+    standing_by = told(Board([copy(partition())], []), role=Standby(active="another"))
+    link = link_of(mirrored_sight(source_end=5, target_end=5), live=standing_by)
+    assert link["state"] == "standby"
+    assert link["partitions"][0]["state"] == "unknown"  # what its driver does, a standby cannot know
+
+
+@pytest.mark.parametrize("role", [Active(generation=2, first=True), Seeking()])
+@pytest.mark.parametrize("standby_first", [True, False])
+def test_a_links_driver_is_heard_over_one_that_stands_by(role: Role, standby_first: bool) -> None:
+    board = Board([copy(partition())], [])
+    board.report(3, progress(partition(), 5))
+    answers = [*told(Board([copy(partition())], []), role=Standby(active=None)), *told(board, role=role)]
+    live = answers if standby_first else answers[::-1]
+    link = link_of(mirrored_sight(source_end=5, target_end=5), live=live)
+    assert (link["state"], link["partitions"][0]["lane"]) == ("copying", 3)
 
 
 @pytest.mark.parametrize("answer", [{}, {"partitions": 7, "links": []}, {"partitions": [{"key": [1]}]}])

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_reads import LogSpan, ProducerState
 from heliograph.cluster.metadata import Leader
 from heliograph.copier.ports import Batch
@@ -21,6 +23,16 @@ from .memory_log import MemoryLog
 
 # What happens to an append: None is nothing special; a code refuses it without appending.
 Fault = Callable[[TopicPartition], int | None]
+Permit = Callable[[], bool]
+
+
+class Delivery(NamedTuple):
+    """One batch that reached a broker, and how."""
+
+    node: int
+    line: LineName
+    where: TopicPartition
+    topic_id: bytes
 
 
 class MemoryCluster:
@@ -32,15 +44,24 @@ class MemoryCluster:
         self.believed: dict[TopicPartition, Leader] = {}
         self.on_metadata: Callable[[], None] = lambda: None
         self.dead: set[int] = set()
-        self.line_open: dict[int, asyncio.Event] = {}  # a node whose connection takes until this is set
+        # a node, or a line, whose connection takes until this is set
+        self.line_open: dict[int | LineName, asyncio.Event] = {}
+        self.refreshes = 0
         self.fault: Fault = lambda _where: None
         self.fetch_error: dict[TopicPartition, int] = {}
         self.appends: list[tuple[int, TopicPartition]] = []  # which node was sent what
+        self.deliveries: list[Delivery] = []
+        self.frozen: set[int] = set()  # nodes that execute nothing
         self.fetches = 0
+        self.wants: list[FetchWant] = []
+        self.diverging: dict[TopicPartition, tuple[int, int]] = {}  # epoch and where it ended
+        self.open_transactions: dict[TopicPartition, int] = {}
+        self.ends_asked = 0
+        self.transactions_asked = 0
         self.topic_ids: dict[str, str] = {}
         self.spans = 0
         self.largest_fetch_bytes = 0
-        self._lines: dict[int, MemoryLine] = {}
+        self._lines: dict[tuple[int, LineName], MemoryLine] = {}
 
     # -- what a test does
 
@@ -54,12 +75,24 @@ class MemoryCluster:
 
     def kill(self, node: int) -> None:
         self.dead.add(node)
-        self.line(node).close(Disconnected(f"broker {node} is gone"))
+        for line in self.lines(node):
+            line.close(Disconnected(f"broker {node} is gone"))
 
-    def line(self, node: int) -> MemoryLine:
-        line = self._lines.get(node)
+    def thaw(self, node: int) -> None:
+        self.frozen.discard(node)
+        for line in self.lines(node):
+            line.thaw()
+
+    def has_in_flight(self, where: TopicPartition, but: MemoryLine) -> bool:
+        return any(line.holds(where) for line in self._lines.values() if line is not but)
+
+    def lines(self, node: int) -> list[MemoryLine]:
+        return [line for (to, _), line in self._lines.items() if to == node]
+
+    def line(self, node: int, name: LineName = LineName(0)) -> MemoryLine:  # noqa: B008 - a value
+        line = self._lines.get((node, name))
         if line is None or line.closed:
-            line = self._lines[node] = MemoryLine(self, node)
+            line = self._lines[node, name] = MemoryLine(self, node, name)
         return line
 
     # -- both ports
@@ -72,6 +105,7 @@ class MemoryCluster:
 
     async def refresh(self) -> None:
         await asyncio.sleep(0)
+        self.refreshes += 1
         self.believed = {where: led for where, led in self.leaders.items() if led.node not in self.dead}
         self.on_metadata()
 
@@ -101,8 +135,9 @@ class MemoryCluster:
     ) -> FetchReply:
         await asyncio.sleep(0)
         self.fetches += 1
+        self.wants.extend(wants)
         partitions = self._fetch(node, wants, max_bytes)
-        if not any(len(fetched.records) or fetched.error for fetched in partitions):
+        if not any(len(got.records) or got.error or got.diverging_epoch for got in partitions):
             await asyncio.sleep(max_wait_ms / 1000)
             partitions = self._fetch(node, wants, max_bytes)
         return FetchReply(0, 0, partitions)
@@ -127,47 +162,111 @@ class MemoryCluster:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         elif not log.start <= want.next_offset <= log.end:
             error = ErrorCode.OFFSET_OUT_OF_RANGE
+        diverging = self.diverging.get(where)
+        if diverging is not None and want.last_fetched_epoch > diverging[0]:
+            return FetchedPartition(*where, 0, -1, -1, -1, -1, memoryview(b""), diverging, None)
         limit_bytes = min(want.max_bytes, left_bytes)
         records = b"" if error else log.read(want.next_offset, limit_bytes, at_least_one=first)
         watermark = log.span.high_watermark
         view = memoryview(bytearray(records))
-        return FetchedPartition(*where, error, watermark, watermark, log.start, -1, view, None, None)
+        return FetchedPartition(*where, error, watermark, log.stable_end, log.start, -1, view, None, None)
+
+    async def open_transaction(self, where: TopicPartition) -> int | None:
+        self.transactions_asked += 1
+        await self._led(where)
+        return self.open_transactions.get(where)
 
     # -- the target's port
 
-    async def line_to(self, node: int) -> MemoryLine:
+    async def line_to(self, node: int, name: LineName) -> MemoryLine:
         await asyncio.sleep(0)
-        if node in self.line_open:
-            await self.line_open[node].wait()
+        for key in (node, name):
+            if key in self.line_open:
+                await self.line_open[key].wait()
         if node in self.dead:
             raise Disconnected(f"broker {node} is gone")
-        return self.line(node)
+        return self.line(node, name)
+
+    async def ends(self, node: int, wheres: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        await asyncio.sleep(0)
+        self.ends_asked += 1
+        if node in self.dead:
+            raise Disconnected(f"broker {node} is gone")
+        return {where: self.logs[where].end for where in wheres if self.leaders[where].node == node}
 
     async def producer(self, where: TopicPartition, producer_id: int) -> ProducerState | None:
         return (await self._led(where)).producer(producer_id)
 
 
-class MemoryLine:
-    """Appends to one broker, executed in order; while it is frozen they wait, and may be lost with it."""
+class Request(NamedTuple):
+    batches: list[tuple[TopicPartition, bytes]]
+    answer: asyncio.Future[memoryview]
+    permit: Permit | None = None
 
-    def __init__(self, cluster: MemoryCluster, node: int) -> None:
+
+class MemoryLine:
+    """Appends to one broker, executed in order; while it is frozen they wait, and may be lost with it. While it is
+    clogged the last byte of none has left yet."""
+
+    def __init__(self, cluster: MemoryCluster, node: int, name: LineName) -> None:
         self.closed = False
         self.frozen = False
+        self.clogged = False
         self.most_in_flight = 0
+        self.most_entries = 0
+        self.name = name
         self._cluster = cluster
         self._node = node
         self._replies: dict[int, ProduceReply] = {}
-        self._waiting: list[tuple[list[tuple[TopicPartition, bytes]], asyncio.Future[memoryview]]] = []
+        self._leaving: list[Request] = []
+        self._waiting: list[Request] = []
 
-    def send(self, entries: Sequence[ProduceEntry]) -> asyncio.Future[memoryview]:
+    def send(
+        self, entries: Sequence[ProduceEntry], permit: Permit | None = None
+    ) -> asyncio.Future[memoryview]:
+        assert (permit is not None) == self.name.careful
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[memoryview] = loop.create_future()
         batches = [(TopicPartition(entry.topic, entry.partition), bytes(entry.batch)) for entry in entries]
         assert len({where for where, _ in batches}) == len(batches)
-        self._waiting.append((batches, answer))
-        self.most_in_flight = max(self.most_in_flight, len(self._waiting))
-        loop.call_soon(self._execute)
+        for entry in entries:
+            where = TopicPartition(entry.topic, entry.partition)
+            assert not self._cluster.has_in_flight(where, but=self), f"{where} is on two lines at once"
+            self._cluster.deliveries.append(Delivery(self._node, self.name, where, entry.topic_id))
+        self._leaving.append(Request(batches, answer, permit))
+        self.most_in_flight = max(self.most_in_flight, len(self._waiting) + len(self._leaving))
+        self.most_entries = max(self.most_entries, len(batches))
+        if not self.clogged:
+            self._leave()
         return answer
+
+    @property
+    def idle(self) -> bool:
+        return not self._waiting and not self._leaving
+
+    def holds(self, where: TopicPartition) -> bool:
+        return any(where == to for request in (*self._waiting, *self._leaving) for to, _ in request.batches)
+
+    def lose_answers(self) -> list[Request]:
+        """The connection ends with these on their way: nobody hears of them, but they may execute yet."""
+        lost, self._waiting = self._waiting, []
+        self.closed = True
+        for request in lost:
+            request.answer.set_exception(Disconnected(f"broker {self._node} closed the connection"))
+        return lost
+
+    def unclog(self) -> None:
+        self.clogged = False
+        self._leave()
+
+    def _leave(self) -> None:
+        while self._leaving:
+            request = self._leaving[0]
+            if request.permit is not None and not request.permit():
+                self.close(Disconnected(f"a request to broker {self._node} was not permitted any more"))
+                return
+            self._waiting.append(self._leaving.pop(0))
+            asyncio.get_running_loop().call_soon(self._execute)
 
     def decode(self, body: memoryview) -> ProduceReply:
         return self._replies.pop(int.from_bytes(body, "big"))
@@ -178,12 +277,13 @@ class MemoryLine:
 
     def close(self, reason: HeliographError) -> None:
         self.closed = True
-        while self._waiting:
-            self._waiting.pop(0)[1].set_exception(reason)
+        requests, self._waiting, self._leaving = [*self._waiting, *self._leaving], [], []
+        for request in requests:
+            request.answer.set_exception(reason)
 
     def _execute(self) -> None:
-        while self._waiting and not self.frozen:
-            batches, answer = self._waiting.pop(0)
+        while self._waiting and not (self.frozen or self._node in self._cluster.frozen):
+            batches, answer, _ = self._waiting.pop(0)
             partitions = [self._append(where, batch) for where, batch in batches]
             self._replies[id(answer)] = ProduceReply(0, partitions)
             answer.set_result(memoryview(id(answer).to_bytes(8, "big")))

@@ -12,6 +12,7 @@ from heliograph.wire.error_codes import ErrorCode
 
 SEQUENCES = 1 << 31
 REMEMBERED = 5
+REMEMBERED_MS = 86_400_000
 
 
 class Stored(NamedTuple):
@@ -28,6 +29,7 @@ class Appended(NamedTuple):
 class _Remembered:
     epoch: int
     last_sequence: int
+    last_timestamp: int
     batches: deque[tuple[int, int, int]]  # first and last sequence, base offset
 
 
@@ -36,6 +38,8 @@ class MemoryLog:
     start: int = 0
     end: int = 0
     held_back: int = 0  # how far the high watermark is behind the end
+    open_at: int | None = None  # where a transaction is open: read_committed ends there
+    forgets_by: int | None = None  # a clock: after each append, producers a day older than it are forgotten
     batches: list[Stored] = field(default_factory=list)
     producers: dict[int, _Remembered] = field(default_factory=dict)
 
@@ -47,7 +51,25 @@ class MemoryLog:
         known = self.producers.get(producer_id)
         if known is None:
             return None
-        return ProducerState(epoch=known.epoch, last_sequence=known.last_sequence, last_timestamp=0)
+        return ProducerState(
+            epoch=known.epoch, last_sequence=known.last_sequence, last_timestamp=known.last_timestamp
+        )
+
+    @property
+    def stable_end(self) -> int:
+        watermark = self.end - self.held_back
+        return watermark if self.open_at is None else min(self.open_at, watermark)
+
+    def truncate(self, end: int) -> None:
+        """An unclean election: the new leader has no more than this, and remembers accordingly."""
+        self.batches = [stored for stored in self.batches if stored.header.next_offset <= end]
+        self.end = self.batches[-1].header.next_offset if self.batches else self.start
+        assert self.end == end
+        for known in self.producers.values():
+            known.last_sequence = (end - 1) % SEQUENCES
+            known.batches = deque((b for b in known.batches if b[2] < end), maxlen=REMEMBERED)
+        if end == self.start:
+            self.producers.clear()
 
     def store(self, batch: bytes | bytearray) -> None:
         """Put a batch at the end without a question, as a log that was written before."""
@@ -74,12 +96,15 @@ class MemoryLog:
                 return Appended(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
         else:
             known = self.producers[header.producer_id] = _Remembered(
-                header.producer_epoch, last, deque(maxlen=REMEMBERED)
+                header.producer_epoch, last, header.max_timestamp, deque(maxlen=REMEMBERED)
             )
-        known.last_sequence = last
+        known.last_sequence, known.last_timestamp = last, header.max_timestamp
         known.batches.append((first, last, self.end))
         base_offset = self.end
         self.store(bytes(batch))
+        if self.forgets_by is not None:
+            oldest_ms = self.forgets_by - REMEMBERED_MS
+            self.producers = {n: k for n, k in self.producers.items() if k.last_timestamp >= oldest_ms}
         return Appended(ErrorCode.NONE, base_offset)
 
     def holding(self, offset: int) -> Stored | None:
@@ -89,7 +114,7 @@ class MemoryLog:
         found: list[bytes] = []
         size_bytes = 0
         for stored in self.batches:
-            if stored.header.next_offset <= offset or stored.header.next_offset > self.end - self.held_back:
+            if stored.header.next_offset <= offset or stored.header.next_offset > self.stable_end:
                 continue
             if size_bytes + len(stored.data) > max_bytes and (found or not at_least_one):
                 break

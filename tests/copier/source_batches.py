@@ -1,9 +1,15 @@
-"""What a source answers, built batch by batch, and the one partition that most tests copy."""
+"""What a source answers, built batch by batch, and the one partition that most tests copy.
+
+Records are of today unless a test asks for old ones: those are perishable.
+"""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
+from heliograph.copier.budget import ByteBudget, Parcel
+from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.spec import CopySpec
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.producer_id import producer_id
@@ -13,6 +19,9 @@ from tests.wire.batches import make_batch
 PARTITION = MirrorPartition("sf-to-nyc", "orders", "orders", 0)
 OURS = producer_id("sf-id", "orders")
 CONTROL, TRANSACTIONAL, LOG_APPEND_TIME = 0x20, 0x10, 0x08
+DAY_MS = 86_400_000
+NOW_MS = time.time_ns() // 1_000_000
+OLD_MS = NOW_MS - 3 * DAY_MS
 
 
 def spec_of(partition: MirrorPartition = PARTITION, *, max_batch_bytes: int = 1 << 20) -> CopySpec:
@@ -26,13 +35,43 @@ def spec_of(partition: MirrorPartition = PARTITION, *, max_batch_bytes: int = 1 
     )
 
 
-def batch(at: int, count: int = 1, *, value_bytes: int = 8, **changed: Any) -> bytearray:
+def batch(
+    at: int, count: int = 1, *, value_bytes: int = 8, timestamp: int = NOW_MS, **changed: Any
+) -> bytearray:
     """A batch of `count` records from offset `at` on, each telling its offset."""
     records = [(b"k%d" % n, b"%d" % n + b"." * value_bytes, ()) for n in range(at, at + count)]
-    return make_batch(records, base_offset=at, **changed)
+    return make_batch(records, base_offset=at, timestamp=timestamp, **changed)
 
 
-def fetched(*batches: bytes | bytearray, end: int = 1000, stable: int | None = None) -> FetchedPartition:
+def old_batch(at: int, count: int = 1, **changed: Any) -> bytearray:
+    """Of records that a broker has forgotten the producer of by its next look."""
+    return batch(at, count, timestamp=OLD_MS, **changed)
+
+
+def give(
+    copy: PartitionCopy, *batches: bytes | bytearray, end: int = 1000, now_ms: int = NOW_MS
+) -> ByteBudget:
+    """Deliver these batches as the answer to what the copy asks for now, as the fetcher does."""
+    asked = copy.fetch_offset()
+    assert asked is not None
+    return give_reply(copy, fetched(*batches, end=end), asked, now_ms)
+
+
+def give_reply(copy: PartitionCopy, reply: FetchedPartition, asked: int, now_ms: int = NOW_MS) -> ByteBudget:
+    budget = ByteBudget(1 << 30)
+    budget.adjust(0, len(reply.records))
+    parcel = Parcel(budget, len(reply.records))
+    copy.fetched(reply, asked, parcel, now_ms)
+    parcel.release()
+    return budget
+
+
+def fetched(
+    *batches: bytes | bytearray,
+    end: int = 1000,
+    stable: int | None = None,
+    diverging: tuple[int, int] | None = None,
+) -> FetchedPartition:
     return FetchedPartition(
         topic=PARTITION.source_topic,
         partition=PARTITION.partition,
@@ -42,6 +81,6 @@ def fetched(*batches: bytes | bytearray, end: int = 1000, stable: int | None = N
         log_start_offset=0,
         preferred_read_replica=-1,
         records=memoryview(bytearray(b"".join(batches))),
-        diverging_epoch=None,
+        diverging_epoch=diverging,
         current_leader=None,
     )

@@ -4,37 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from heliograph.copier.budget import ByteBudget, Parcel
 from heliograph.copier.partition_copy import PartitionCopy, Phase
+from heliograph.copier.resync import Synced
 from heliograph.model.errors import Disconnected, PartitionStop
+from heliograph.model.events import Event, Trouble
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.batch import read_header, verify_crc
 from heliograph.wire.error_codes import ErrorCode
 
-from .source_batches import CONTROL, OURS, batch, fetched, spec_of
+from .source_batches import CONTROL, OURS, batch, fetched, give, give_reply, spec_of
 
 HELD_LIMIT_BYTES = 1 << 20
 BROKEN = Disconnected("broker-1:9092 closed the connection")
-
-
-def give(copy: PartitionCopy, *batches: bytes | bytearray, end: int = 1000) -> ByteBudget:
-    """Deliver these batches as the answer to what the copy asks for now, as the fetcher does."""
-    asked = copy.fetch_offset()
-    assert asked is not None
-    reply = fetched(*batches, end=end)
-    budget = ByteBudget(1 << 30)
-    budget.adjust(0, len(reply.records))
-    parcel = Parcel(budget, len(reply.records))
-    copy.fetched(reply, asked, parcel)
-    parcel.release()
-    return budget
+AWAY = Trouble(Event.BROKER_AWAY, "broker-1:9092 is away")
 
 
 @pytest.fixture
 def copy() -> PartitionCopy:
     """A copy that stands at offset 0, in PROBE."""
     copy = PartitionCopy(spec_of(), HELD_LIMIT_BYTES)
-    copy.synced(0)
+    copy.synced(Synced(next_offset=0))
     return copy
 
 
@@ -81,8 +70,8 @@ def test_appends_are_pipelined_after_the_probe(copy: PartitionCopy) -> None:
 
 
 def test_a_batch_goes_out_with_its_offset_as_sequence_and_a_valid_checksum(copy: PartitionCopy) -> None:
-    copy.interrupted(BROKEN)
-    copy.synced((1 << 31) + 7)
+    copy.interrupted(AWAY)
+    copy.synced(Synced(next_offset=(1 << 31) + 7))
     give(copy, batch((1 << 31) + 7, 3))
     outgoing = copy.take()
     header = read_header(outgoing.batch)
@@ -166,9 +155,9 @@ def test_every_answer_that_is_due_is_awaited_before_the_target_is_asked(copy: Pa
 def test_an_interruption_waits_for_what_is_in_flight(copy: PartitionCopy) -> None:
     streaming(copy)
     copy.take()
-    copy.interrupted(BROKEN)
+    copy.interrupted(AWAY)
     assert copy.phase is Phase.DRAIN
-    assert copy.trouble is BROKEN
+    assert copy.trouble is AWAY
     copy.appended(1)
     assert copy.wants_resync
 
@@ -177,9 +166,9 @@ def test_trouble_is_over_when_a_record_is_copied_again_and_the_probe_goes_alone(
     copy: PartitionCopy,
 ) -> None:
     streaming(copy)
-    copy.interrupted(BROKEN)
-    copy.synced(3)
-    assert copy.trouble is BROKEN
+    copy.interrupted(AWAY)
+    copy.synced(Synced(next_offset=3))
+    assert copy.trouble is AWAY
     assert copy.fetch_offset() == 3
     give(copy, batch(3), batch(4))
     assert copy.take().base_offset == 3
@@ -189,19 +178,14 @@ def test_trouble_is_over_when_a_record_is_copied_again_and_the_probe_goes_alone(
 
 
 def test_records_that_are_not_wanted_any_more_are_ignored(copy: PartitionCopy) -> None:
-    budget = ByteBudget(1 << 20)
-    reply = fetched(batch(7))
-    budget.adjust(0, len(reply.records))
-    parcel = Parcel(budget, len(reply.records))
-    copy.fetched(reply, 7, parcel)
-    parcel.release()
+    budget = give_reply(copy, fetched(batch(7)), 7)
     assert copy.peek() is None
     assert budget.used_bytes == 0
 
 
 def test_a_batch_before_the_position_is_left_out(copy: PartitionCopy) -> None:
-    copy.interrupted(BROKEN)
-    copy.synced(3)
+    copy.interrupted(AWAY)
+    copy.synced(Synced(next_offset=3))
     give(copy, batch(0, 3), batch(3, 2))
     assert copy.take().base_offset == 3
 
@@ -213,7 +197,7 @@ def test_a_cut_last_batch_is_fetched_again(copy: PartitionCopy) -> None:
 
 def test_no_more_is_fetched_while_enough_is_held() -> None:
     copy = PartitionCopy(spec_of(), held_limit_bytes=len(batch(0)) + 1)
-    copy.synced(0)
+    copy.synced(Synced(next_offset=0))
     give(copy, batch(0))
     assert copy.fetch_offset() == 1
     give(copy, batch(1))
@@ -271,7 +255,7 @@ def test_an_obstacle_is_forgotten_by_a_resynchronisation_and_met_again(copy: Par
     give(copy, batch(0), batch(1, attributes=CONTROL))
     copy.take()
     copy.lost(BROKEN)
-    copy.synced(0)
+    copy.synced(Synced(next_offset=0))
     assert copy.stopped is None
     give(copy, batch(0), batch(1, attributes=CONTROL))
     copy.take()
@@ -286,7 +270,7 @@ def test_a_stopped_partition_keeps_its_first_reason_and_does_nothing_more(copy: 
     copy.stop(first)
     copy.stop(PartitionStop(StopReason.LOST, "second", hint="look"))
     copy.lost(BROKEN)
-    copy.interrupted(BROKEN)
+    copy.interrupted(AWAY)
     copy.retire()
     assert copy.stopped is first
     assert copy.state is PartitionState.STOPPED
@@ -313,7 +297,7 @@ def test_a_retired_copy_is_never_woken_by_trouble(copy: PartitionCopy) -> None:
     copy.take()
     copy.retire()
     copy.lost(BROKEN)
-    copy.interrupted(BROKEN)
+    copy.interrupted(AWAY)
     assert copy.phase is Phase.RETIRED
 
 

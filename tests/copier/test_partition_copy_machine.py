@@ -8,14 +8,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from heliograph.copier.budget import ByteBudget, Parcel
 from heliograph.copier.partition_copy import Outgoing, PartitionCopy, Phase
-from heliograph.copier.recovery import NEVER_PASSES
+from heliograph.copier.recovery import APPEND_ANSWERS, Stop
+from heliograph.copier.resync import Synced
 from heliograph.model.errors import Disconnected, PartitionStop
+from heliograph.model.events import Event, Trouble
 from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 
-from .source_batches import CONTROL, batch, fetched, spec_of
+from .source_batches import CONTROL, DAY_MS, NOW_MS, batch, fetched, old_batch, spec_of
 
 BROKEN = Disconnected("broker-1:9092 closed the connection")
+AWAY = Trouble(Event.BROKER_AWAY, "broker-1:9092 is away")
 OPERATOR = PartitionStop(StopReason.ANCHOR, "told to", hint="none")
 codes = st.sampled_from([*ErrorCode]).filter(lambda code: code is not ErrorCode.NONE) | st.just(4711)
 
@@ -25,26 +28,40 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
         super().__init__()
         self.copy = PartitionCopy(spec_of(), held_limit_bytes=400)
         self.budget = ByteBudget(1 << 30)
+        self.now_ms = NOW_MS
         self.in_flight: list[Outgoing] = []
         self.position: int | None = None  # what the acknowledgements add up to
         self.take_next = 0  # where the next batch taken must begin
         self.may_take = False  # False from a failed append or an interruption until synced
         self.obstacle_at: int | None = None
+        self.clear = True  # whether nothing can be on its way any more
+        self.asked_clear = True  # whether the target was asked since then
+        self.diverged_at: int | None = None
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(clear=st.booleans())
+    def begin(self, clear: bool) -> None:
+        self.copy = PartitionCopy(spec_of(), held_limit_bytes=400, clear=clear)
+        self.clear = self.asked_clear = clear
         assert self.copy.wants_resync
 
     # -- the source
 
     @precondition(lambda self: self.copy.fetch_offset() is not None)
-    @rule(sizes=st.lists(st.integers(1, 3), max_size=4), obstacle=st.booleans(), cut=st.booleans())
-    def records_arrive(self, sizes: list[int], obstacle: bool, cut: bool) -> None:
+    @rule(
+        sizes=st.lists(st.tuples(st.integers(1, 3), st.booleans()), max_size=4),
+        obstacle=st.booleans(),
+        cut=st.booleans(),
+        idle_days=st.sampled_from([0, 0, 0, 2]),
+    )
+    def records_arrive(
+        self, sizes: list[tuple[int, bool]], obstacle: bool, cut: bool, idle_days: int
+    ) -> None:
         asked = self.copy.fetch_offset()
         assert asked is not None
+        self.now_ms += idle_days * DAY_MS
         at, batches = asked, []
-        for count in sizes:
-            batches.append(batch(at, count))
+        for count, old in sizes:
+            batches.append(old_batch(at, count) if old else batch(at, count, timestamp=self.now_ms))
             at += count
         if obstacle:
             self.obstacle_at = at
@@ -61,11 +78,21 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
             self.deliver([batch(asked)], asked)
             assert self.budget.used_bytes == before
 
-    def deliver(self, batches: list[bytearray], asked: int) -> None:
-        reply = fetched(*batches)
+    @precondition(lambda self: self.copy.fetch_offset() is not None)
+    @rule(end=st.integers(0, 40))
+    def source_was_truncated(self, end: int) -> None:
+        asked = self.copy.fetch_offset()
+        assert asked is not None
+        self.deliver([], asked, diverging=(3, end))
+        self.diverged_at = end
+        self.may_take = False
+        assert self.copy.phase in (Phase.DRAIN, Phase.RESYNC)
+
+    def deliver(self, batches: list[bytearray], asked: int, diverging: tuple[int, int] | None = None) -> None:
+        reply = fetched(*batches, diverging=diverging)
         self.budget.adjust(0, len(reply.records))
         parcel = Parcel(self.budget, len(reply.records))
-        self.copy.fetched(reply, asked, parcel)
+        self.copy.fetched(reply, asked, parcel, self.now_ms)
         parcel.release()
 
     # -- the sender
@@ -76,6 +103,10 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
         assert self.may_take
         outgoing = self.copy.take()
         assert outgoing.base_offset == self.take_next
+        if outgoing.perishable:
+            assert self.clear
+            assert self.asked_clear
+            assert not self.in_flight
         self.take_next = outgoing.next_offset
         self.in_flight.append(outgoing)
 
@@ -87,6 +118,7 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
         outgoing = self.in_flight.pop(0)
         counts = self.copy.phase in (Phase.PROBE, Phase.STREAM, Phase.RETIRED)
         self.copy.appended(outgoing.base_offset)
+        assert not (outgoing.perishable and self.copy.phase is Phase.STREAM)
         if counts:
             self.position = outgoing.next_offset
 
@@ -103,10 +135,9 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
     @rule(distance=st.integers(1, 5))
     def appended_above(self, distance: int) -> None:
         outgoing = self.in_flight.pop(0)
-        active = self.copy.phase in (Phase.PROBE, Phase.STREAM)
         self.copy.appended(outgoing.base_offset + distance)
         self.may_take = False
-        assert not active or self.copy.phase is Phase.STOPPED
+        assert self.copy.phase is Phase.STOPPED
 
     @precondition(lambda self: self.in_flight)
     @rule(code=codes)
@@ -115,29 +146,44 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
         active = self.copy.phase in (Phase.PROBE, Phase.STREAM)
         self.copy.refused(code, "")
         self.may_take = False
-        assert not active or (self.copy.phase is Phase.STOPPED) == (code in NEVER_PASSES)
+        stops = isinstance(APPEND_ANSWERS.get(code), Stop)
+        assert not active or (self.copy.phase is Phase.STOPPED) == stops
 
     @precondition(lambda self: self.in_flight)
     @rule()
     def append_lost(self) -> None:
         self.in_flight.pop(0)
         self.copy.lost(BROKEN)
-        self.may_take = False
+        self.may_take = self.clear = self.asked_clear = False
 
     # -- the lane
 
     @rule()
+    def older_appends_are_over(self) -> None:
+        self.copy.cleared()
+        self.clear = True
+        self.may_take = False
+
+    @rule()
     def broker_is_gone(self) -> None:
-        self.copy.interrupted(BROKEN)
+        self.copy.interrupted(AWAY)
         self.may_take = False
 
     @precondition(lambda self: self.copy.wants_resync)
-    @rule(next_offset=st.integers(0, 40))
-    def target_was_asked(self, next_offset: int) -> None:
-        self.copy.synced(next_offset)
+    @rule(next_offset=st.integers(0, 40), remembered=st.booleans())
+    def target_was_asked(self, next_offset: int, remembered: bool) -> None:
+        notices = len(self.copy.notices)
+        self.copy.synced(Synced(next_offset=next_offset, state_ms=self.now_ms if remembered else None))
+        if self.diverged_at is not None and next_offset > self.diverged_at:
+            assert self.copy.stopped is not None
+            assert self.copy.stopped.reason == StopReason.DIVERGED
+            return
+        assert self.copy.phase is Phase.PROBE
+        fell_back = self.position is not None and next_offset < self.position
+        assert len(self.copy.notices) == notices + fell_back
         self.position = self.take_next = next_offset
-        self.may_take = True
-        self.obstacle_at = None
+        self.may_take, self.asked_clear = True, self.clear
+        self.obstacle_at = self.diverged_at = None
 
     @precondition(lambda self: self.position is not None and self.position > 20)
     @rule(retire=st.booleans())
@@ -155,6 +201,18 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
         if self.copy.phase is Phase.PROBE:
             assert len(self.in_flight) <= 1
             assert not self.in_flight or self.copy.peek() is None
+
+    @invariant()
+    def a_perishable_append_goes_alone(self) -> None:
+        if any(outgoing.perishable for outgoing in self.in_flight):
+            assert len(self.in_flight) == 1
+            assert self.copy.peek() is None
+
+    @invariant()
+    def a_perishable_append_goes_only_when_nothing_else_is_on_its_way(self) -> None:
+        assert self.copy.clear == self.clear
+        head = self.copy.peek()
+        assert head is None or not head.perishable or (self.clear and self.asked_clear)
 
     @invariant()
     def nothing_is_taken_after_a_failure_until_synced(self) -> None:

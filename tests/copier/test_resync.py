@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heliograph.cluster.log_reads import LogSpan, ProducerState
-from heliograph.copier.ports import Batch
 from heliograph.copier.resync import (
-    Answer,
     Question,
     ReadProducer,
     ReadSourceBatch,
@@ -20,98 +16,12 @@ from heliograph.copier.resync import (
     ReadTargetBatch,
     ReadTargetLog,
     Unsettled,
-    resynchronise,
 )
-from heliograph.model.errors import PartitionStop
 from heliograph.model.states import StopReason
 from heliograph.wire.batch import read_header
 
-from .source_batches import OURS, batch, spec_of
-
-SPEC = spec_of()
-QUESTIONS_AT_MOST = 100
-
-
-def log_of(sizes: list[int], **changed: int) -> list[Batch]:
-    batches, at = [], 0
-    for count in sizes:
-        view = memoryview(batch(at, count, **changed))
-        batches.append((read_header(view), view))
-        at += count
-    return batches
-
-
-def state(last_sequence: int, epoch: int = 0) -> ProducerState:
-    return ProducerState(epoch=epoch, last_sequence=last_sequence, last_timestamp=0)
-
-
-@dataclass(slots=True)
-class Logs:
-    """Both clusters, as far as the questions go. `change` is called before each answer, with the question."""
-
-    source: list[Batch]
-    target: list[Batch]
-    producer: ProducerState | None
-    source_start: int = 0
-    target_start: int = 0
-    source_end: int | None = None
-    target_end: int | None = None
-    source_watermark: int | None = None
-    target_watermark: int | None = None
-    change: Callable[[Question], None] = lambda _question: None
-    asked: list[Question] = field(default_factory=list)
-
-    def answer(self, question: Question) -> Answer:
-        self.asked.append(question)
-        assert len(self.asked) <= QUESTIONS_AT_MOST
-        self.change(question)
-        match question:
-            case ReadProducer():
-                return self.producer
-            case ReadTargetLog():
-                return _span(self.target, self.target_start, self.target_end, self.target_watermark)
-            case ReadSourceLog():
-                return _span(self.source, self.source_start, self.source_end, self.source_watermark)
-            case ReadTargetBatch(offset):
-                return _holding(self.target, offset)
-            case ReadSourceBatch(offset):
-                return _holding(self.source, offset)
-            case Unsettled():
-                return None
-
-
-def _span(log: list[Batch], start: int, end: int | None, watermark: int | None) -> LogSpan:
-    if end is None:
-        end = log[-1][0].next_offset if log else start
-    return LogSpan(start=start, high_watermark=end if watermark is None else watermark, end=end)
-
-
-def _holding(log: list[Batch], offset: int) -> Batch | None:
-    return next((found for found in log if found[0].next_offset > offset), None)
-
-
-def ask(logs: Logs) -> int:
-    questions = resynchronise(SPEC)
-    answer: Answer = None
-    while True:
-        try:
-            question = questions.send(answer)
-        except StopIteration as done:
-            return int(done.value)
-        answer = logs.answer(question)
-
-
-def stop_of(logs: Logs) -> PartitionStop:
-    with pytest.raises(PartitionStop) as caught:
-        ask(logs)
-    assert caught.value.hint
-    return caught.value
-
-
-def half_way(**changed: int) -> Logs:
-    """The source holds [0, 6) in three batches, the target the first two."""
-    target = log_of([2, 3], producer_id=OURS, producer_epoch=0, **changed)
-    return Logs(log_of([2, 3, 1]), target, state(4))
+from .source_batches import NOW_MS, OURS, batch
+from .two_logs import Logs, ask, found_by, half_way, log_of, state, stop_of
 
 
 def test_the_position_is_the_targets_end() -> None:
@@ -233,7 +143,7 @@ def test_records_that_differ_from_the_sources_stop() -> None:
 def test_a_truncated_source_that_grew_again_stops() -> None:
     """Same offsets, same sizes, other records: only their content tells."""
     logs = half_way()
-    logs.source = log_of([2, 3, 4], timestamp=1_800_000_000_000)
+    logs.source = log_of([2, 3, 4], timestamp=NOW_MS + 1)
     assert stop_of(logs).reason == StopReason.ANCHOR
 
 
@@ -288,6 +198,27 @@ def test_a_recreated_target_begins_again_at_zero() -> None:
     logs = half_way()
     logs.target, logs.producer = [], None
     assert ask(logs) == 0
+
+
+def test_the_leader_epoch_of_the_anchor_is_the_sources() -> None:
+    logs = half_way(leader_epoch=9)
+    logs.source = log_of([2, 3, 1], leader_epoch=4)
+    assert found_by(logs).source_epoch == 4
+
+
+def test_without_an_anchor_at_the_source_its_epoch_is_not_known() -> None:
+    logs = half_way()
+    logs.source, logs.source_start = logs.source[2:], 5
+    assert found_by(logs).source_epoch == -1
+    assert found_by(Logs(log_of([2]), [], None)).source_epoch == -1
+
+
+def test_the_time_by_which_the_broker_remembers_us_is_told() -> None:
+    logs = half_way()
+    logs.producer = replace(state(4), last_timestamp=NOW_MS)
+    assert found_by(logs).state_ms == NOW_MS
+    logs.producer = None
+    assert found_by(logs).state_ms is None
 
 
 @settings(deadline=None, max_examples=80)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from heliograph.copier.lane_clusters import LinkEnds
 from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.resync import Synced
 from heliograph.copier.spec import CopySpec
 from heliograph.engine.assignment import (
     SPECS_PER_FRAME,
@@ -21,7 +22,8 @@ from heliograph.engine.assignment import (
     progress_of,
 )
 from heliograph.engine.frames import FRAME_LIMIT, Message, encode
-from heliograph.model.errors import Disconnected, PartitionStop
+from heliograph.model.errors import PartitionStop
+from heliograph.model.events import Event, Trouble
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import PartitionState, StopReason
 
@@ -113,8 +115,8 @@ def test_progress_is_the_same_on_the_other_side(progress: Progress) -> None:
 
 def test_progress_tells_why_a_partition_stopped_and_what_to_do() -> None:
     copy = PartitionCopy(spec_of("orders", 0), 1)
-    copy.synced(5)
-    copy.interrupted(Disconnected("broker-1 is gone"))
+    copy.synced(Synced(next_offset=5))
+    copy.interrupted(Trouble(Event.BROKER_AWAY, "broker-1 is gone"))
     assert progress_of(copy).trouble == "broker-1 is gone"
     assert progress_of(copy).next_offset == 5
     copy.stop(PartitionStop(StopReason.LOST, "what happened", hint="what to do"))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import json
 import queue
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
@@ -35,13 +38,28 @@ class Driver:
             self.heard.put((lane, message))
 
 
+class Pulse:
+    """Heartbeats of a data loop that turns with every one of them, unless it is `still`."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.still = False
+
+    def beat(self) -> Message:
+        self.count += not self.still
+        return {"type": "heartbeat", "at": 0.5, "pulse": self.count}
+
+
 class LaneEnd:
     """A lane's line and all that it heard."""
 
     def __init__(self, address: tuple[str, int], lane: int = 1, secret: bytes = SECRET) -> None:
         self.heard: queue.Queue[Message] = queue.Queue()
         self.ends: queue.Queue[str] = queue.Queue()
-        self.line = ControlLine(address, secret, lane, on_message=self.heard.put, on_end=self.ends.put)
+        self.pulse = Pulse()
+        self.line = ControlLine(
+            address, secret, lane, beat=self.pulse.beat, on_message=self.heard.put, on_end=self.ends.put
+        )
         self.line.start()
 
 
@@ -200,7 +218,7 @@ def test_a_lane_sends_heartbeats_by_itself() -> None:
     heard: queue.Queue[Message] = queue.Queue()
     server = ControlServer(SECRET, lambda _lane, message: heard.put(message), lambda _lane: None)
     lane = LaneEnd(server.start("127.0.0.1"))
-    assert heard.get(timeout=SOON_S) == {"type": "heartbeat"}
+    assert heard.get(timeout=SOON_S) == {"type": "heartbeat", "at": 0.5, "pulse": 1}
     lane.line.close()
     server.stop()
 
@@ -237,9 +255,191 @@ def test_a_lane_that_is_frozen_is_gone_and_told_apart_from_one_that_ended(
     server.stop()
 
 
+def test_a_lane_whose_data_loop_stands_still_is_ended_though_its_line_lives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(control_server, "SILENCE_TICK_S", 0.05)
+    monkeypatch.setattr(control_server, "SILENT_TICKS", 4)
+    monkeypatch.setattr(control_line, "HEARTBEAT_S", 0.02)
+    ends: queue.Queue[tuple[str, int]] = queue.Queue()
+    server = ControlServer(
+        SECRET,
+        lambda _lane, _message: None,
+        lambda lane: ends.put(("gone", lane)),
+        on_silent=lambda lane: ends.put(("silent", lane)),
+    )
+    lane = LaneEnd(server.start("127.0.0.1"), lane=2)
+    time.sleep(0.5)
+    assert ends.empty()
+    lane.pulse.still = True
+    assert ends.get(timeout=SOON_S) == ("silent", 2)
+    assert ends.get(timeout=SOON_S) == ("gone", 2)
+    lane.line.close()
+    server.stop()
+
+
+def cut_network(loop: asyncio.AbstractEventLoop, writer: asyncio.StreamWriter) -> None:
+    """What this end of a line meets when packets have been lost for long."""
+    fail = getattr(writer.transport, "_fatal_error")  # noqa: B009 - of the transport's own: nothing public fails it
+    loop.call_soon_threadsafe(fail, OSError(errno.EHOSTUNREACH, "no route to host"))
+
+
+def test_a_lane_that_is_cut_off_is_told_as_silent_for_it_may_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    ends: queue.Queue[tuple[str, int]] = queue.Queue()
+    server = ControlServer(
+        SECRET,
+        lambda _lane, _message: ends.put(("up", 2)) if ends.empty() else None,
+        lambda lane: ends.put(("gone", lane)),
+        on_silent=lambda lane: ends.put(("silent", lane)),
+    )
+    lane = LaneEnd(server.start("127.0.0.1"), lane=2)
+    assert ends.get(timeout=SOON_S) == ("up", 2)
+    cut_network(server._loop, server._lines[2])
+    assert ends.get(timeout=SOON_S) == ("silent", 2)
+    assert ends.get(timeout=SOON_S) == ("gone", 2)
+    assert "lane 2: the network was cut" in caplog.text
+    lane.line.close()
+    server.stop()
+
+
+def test_a_driver_that_is_cut_off_ends_the_lanes_line_with_the_reason(driver: Driver) -> None:
+    lane = connected(driver)
+    assert lane.line._writer is not None
+    cut_network(lane.line._loop, lane.line._writer)
+    assert "the network was cut" in lane.ends.get(timeout=SOON_S)
+    lane.line.close()
+
+
+class Unheard:
+    """The writer's side of a peer that is cut off before it has proven anything."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def write(self, _data: bytes) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_peer_that_is_cut_off_before_it_has_proven_anything_is_no_lane(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told: list[object] = []
+    server = ControlServer(SECRET, lambda *said: told.append(said), told.append, on_silent=told.append)
+    peer = Unheard()
+
+    async def story() -> None:
+        reader = asyncio.StreamReader()
+        reader.set_exception(OSError(errno.ETIMEDOUT, "timed out"))
+        await server._accept(reader, cast(asyncio.StreamWriter, peer))
+
+    asyncio.run(story())
+    server._loop.close()
+    assert told == []
+    assert peer.closed
+    assert "control line: the network was cut" in caplog.text
+
+
+def test_any_other_word_of_a_lane_is_a_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_server, "SILENCE_TICK_S", 0.05)
+    monkeypatch.setattr(control_server, "SILENT_TICKS", 4)
+    gone: queue.Queue[int] = queue.Queue()
+    server = ControlServer(SECRET, lambda _lane, _message: None, gone.put)
+    lane = LaneEnd(server.start("127.0.0.1"))
+    lane.pulse.still = True
+    for _ in range(25):
+        lane.line.send({"type": "progress"})
+        time.sleep(0.02)
+    assert gone.empty()
+    lane.line.close()
+    server.stop()
+
+
+def test_a_line_that_is_ended_by_the_driver_is_gone_and_its_lane_learns_of_it(driver: Driver) -> None:
+    lane = connected(driver)
+    driver.server.end_line(1)
+    driver.server.end_line(99)
+    assert driver.gone.get(timeout=SOON_S) == 1
+    assert lane.ends.get(timeout=SOON_S)
+    lane.line.close()
+
+
+# -- peers that prove nothing
+
+
+def received_until_closed(stranger: socket.socket) -> bytes:
+    stranger.settimeout(SOON_S)
+    received = b""
+    try:
+        while part := stranger.recv(4096):
+            received += part
+    except ConnectionResetError:
+        pass  # closed with bytes of ours unread
+    return received
+
+
+def dribble(stranger: socket.socket, *, for_s: float) -> None:
+    begun = time.monotonic()
+    while time.monotonic() - begun < for_s:
+        stranger.sendall(b"{")
+        time.sleep(0.02)
+
+
+def test_a_peer_that_proves_nothing_gets_a_challenge_and_nothing_else(driver: Driver) -> None:
+    lane = connected(driver)
+    with socket.create_connection(driver.address, timeout=SOON_S) as stranger:
+        for _ in range(50):
+            driver.server.send(1, {"type": "assign", "text": "of no concern to strangers"})
+        stranger.sendall(encode({"challenge": "c", "lane": 1, "proof": "0" * 64}))
+        got = received_until_closed(stranger)
+    size = int.from_bytes(got[:4], "big")
+    assert size == len(got) - 4 < 100
+    assert set(json.loads(got[4:])) == {"challenge"}
+    assert driver.gone.empty()  # nor does it replace the lane it says to be
+    lane.line.close()
+
+
+def test_a_huge_length_of_a_peer_that_proves_nothing_ends_it_at_once(driver: Driver) -> None:
+    begun = time.monotonic()
+    with socket.create_connection(driver.address, timeout=SOON_S) as stranger:
+        stranger.sendall(b"\xff\xff\xff\xff" + b"x" * 1000)
+        received_until_closed(stranger)
+    assert time.monotonic() - begun < frames.PROOF_TIMEOUT_S / 2
+    connected(driver).line.close()
+
+
+def test_a_peer_that_dribbles_is_cut_off_as_soon_as_one_that_is_silent(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "PROOF_TIMEOUT_S", 0.3)
+    begun = time.monotonic()
+    with socket.create_connection(driver.address, timeout=SOON_S) as stranger:
+        stranger.sendall((1000).to_bytes(4, "big"))
+        with pytest.raises(OSError, match=r"[Bb]roken pipe|reset"):
+            dribble(stranger, for_s=SOON_S)
+    assert time.monotonic() - begun < 2.0
+
+
+def test_many_peers_at_once_hold_up_no_more_than_a_few_and_lanes_come_through_after_them(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "PROOF_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(control_server, "UNPROVEN_AT_ONCE", 8)
+    strangers = [socket.create_connection(driver.address, timeout=SOON_S) for _ in range(40)]
+    challenged = [received_until_closed(stranger) for stranger in strangers]
+    for stranger in strangers:
+        stranger.close()
+    assert sum(map(bool, challenged)) == 8
+    connected(driver).line.close()
+
+
 def test_a_line_that_is_closed_before_its_loop_runs_ends(driver: Driver) -> None:
     ends: queue.Queue[str] = queue.Queue()
-    line = ControlLine(driver.address, SECRET, 1, on_message=lambda _: None, on_end=ends.put)
+    line = ControlLine(
+        driver.address, SECRET, 1, beat=Pulse().beat, on_message=lambda _: None, on_end=ends.put
+    )
     line._loop.call_soon_threadsafe(line._closing.set)  # what close() does, sure to come first
     line.start()
     assert ends.get(timeout=SOON_S) == "closed"
@@ -252,7 +452,7 @@ def test_the_end_is_told_whatever_ended_the_line(driver: Driver) -> None:
     def stumble(_: Message) -> None:
         raise ZeroDivisionError("a bug")
 
-    line = ControlLine(driver.address, SECRET, 1, on_message=stumble, on_end=ends.put)
+    line = ControlLine(driver.address, SECRET, 1, beat=Pulse().beat, on_message=stumble, on_end=ends.put)
     line.start()
     deadline = time.monotonic() + SOON_S
     while ends.empty() and time.monotonic() < deadline:

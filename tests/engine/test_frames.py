@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from heliograph.engine import frames
 from heliograph.engine.frames import FRAME_LIMIT, UNPROVEN_LIMIT, Message, encode, new_secret, read
-from heliograph.model.errors import ProtocolError
+from heliograph.model.errors import Disconnected, ProtocolError
 
 SECRET = b"s" * 32
 json_values = st.recursive(
@@ -64,6 +65,24 @@ def test_what_is_sent_is_what_is_read(sent: list[Message]) -> None:
 def test_a_frame_that_is_cut_is_the_end_of_the_line(sent: Message, cut: int) -> None:
     frame = encode(sent)
     assert read_from(frame[: cut % len(frame)]) == [None]
+
+
+async def read_after(code: int) -> Message | None:
+    reader = asyncio.StreamReader()
+    reader.set_exception(OSError(code, "what the system says"))
+    return await read(reader)
+
+
+@pytest.mark.parametrize("code", [errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED])
+def test_a_line_that_its_peer_broke_has_ended(code: int) -> None:
+    assert asyncio.run(read_after(code)) is None
+
+
+@pytest.mark.parametrize("code", [errno.EHOSTUNREACH, errno.ETIMEDOUT, errno.ENETDOWN])
+def test_a_network_that_was_cut_is_told_apart_from_a_peer_that_ended(code: int) -> None:
+    """The peer may live, and go on for a while."""
+    with pytest.raises(Disconnected, match=r"the network was cut: .*what the system says"):
+        asyncio.run(read_after(code))
 
 
 def test_a_frame_over_the_limit_is_refused_before_it_is_received() -> None:

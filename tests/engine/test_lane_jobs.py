@@ -3,80 +3,19 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
-from heliograph.engine import control_line, control_server, lane_jobs
-from heliograph.engine.control_line import ControlLine
+from heliograph.engine import lane_jobs
 from heliograph.engine.lane_jobs import LaneJobs, cause_of, job_group
 from heliograph.engine.lane_task import LaneTicket, task_for
-from heliograph.engine.lanes import LaneEvent, LaneGone, Lanes, SparkLost
 from heliograph.engine.session import CONTEXT_STOPPED, Loss, Session
-from heliograph.model.settings import SparkSettings
+
+from .played_spark import SOON_S, PlayedSpark, until
 
 SECRET = b"do not tell anybody of this one!"
-SOON_S = 5.0
-
-
-class PlayedSpark:
-    """Session, Spark and context in one. `ends`: how each job ends, in turn; when there are none left it runs on."""
-
-    def __init__(self, *ends: str | Exception) -> None:
-        self.ends = list(ends)
-        self.loss: Loss | None = None
-        self.spark = self.sparkContext = self
-        self.groups: list[tuple[str, str, bool]] = []
-        self.pools: list[tuple[str, str]] = []
-        self.cancelled: list[str] = []
-        self.calls: list[str] = []
-        self.refuses_groups: Exception | None = None
-        self.over = threading.Event()
-
-    @property
-    def lost(self) -> bool:
-        return self.loss is not None
-
-    def setJobGroup(self, group: str, description: str, *, interruptOnCancel: bool) -> None:
-        if self.refuses_groups is not None:
-            raise self.refuses_groups
-        self.groups.append((group, description, interruptOnCancel))
-
-    def setLocalProperty(self, key: str, value: str) -> None:
-        self.pools.append((key, value))
-
-    def range(self, _rows: int) -> PlayedSpark:
-        return self
-
-    def coalesce(self, _partitions: int) -> PlayedSpark:
-        return self
-
-    def mapInArrow(self, _task: Any, _schema: str) -> PlayedSpark:
-        return self
-
-    def collect(self) -> list[dict[str, str]]:
-        if not self.ends:
-            self.over.wait(SOON_S)
-            return [{"ended": "stopped by the driver"}]
-        end = self.ends.pop(0)
-        if isinstance(end, Exception):
-            raise end
-        return [{"ended": end}]
-
-    def cancel(self, group: str) -> None:
-        self.cancelled.append(group)
-
-    def cancel_all(self) -> None:
-        self.calls.append("cancel_all")
-        self.over.set()
-
-    def stop(self) -> None:
-        self.calls.append("stop")
-
-    def conf(self, _key: str) -> str:
-        return "127.0.0.1"
 
 
 def jobs_on(spark: PlayedSpark, lost: list[Loss] | None = None) -> LaneJobs:
@@ -85,13 +24,6 @@ def jobs_on(spark: PlayedSpark, lost: list[Loss] | None = None) -> LaneJobs:
 
 def ticket(lane: int = 3) -> LaneTicket:
     return LaneTicket(lane=lane, address=("127.0.0.1", 9), memory_bytes=1, secret=SECRET)
-
-
-def until(condition: Any) -> None:
-    deadline = time.monotonic() + SOON_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def end(jobs: LaneJobs, spark: PlayedSpark) -> None:
@@ -166,63 +98,6 @@ def test_a_lane_is_cancelled_by_the_group_its_job_was_given() -> None:
     spark = PlayedSpark()
     jobs_on(spark).cancel(3)
     assert spark.cancelled == [job_group(3)] == ["heliograph-lane-3"]
-
-
-# -- all lanes of a run
-
-
-def lanes_on(spark: PlayedSpark) -> tuple[Lanes, list[LaneEvent]]:
-    events: list[LaneEvent] = []
-    lanes = Lanes(SparkSettings(), 1, events.append, make_session=lambda _: cast(Session, spark))
-    lanes.start(1)
-    until(lambda: spark.pools)
-    return lanes, events
-
-
-def test_jobs_that_do_not_end_with_the_run_are_cancelled() -> None:
-    spark = PlayedSpark()
-    lanes, _ = lanes_on(spark)
-    lanes.close(0.05)
-    assert spark.calls == ["cancel_all", "stop"]
-
-
-def test_jobs_that_have_ended_are_not_cancelled() -> None:
-    spark = PlayedSpark()
-    lanes, _ = lanes_on(spark)
-    lanes.ask_to_stop(1)
-    spark.over.set()
-    lanes.close(SOON_S)
-    assert spark.calls == ["stop"]
-
-
-def test_a_spark_that_is_lost_is_neither_waited_for_nor_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane_jobs, "WATCH_S", 0.01)
-    spark = PlayedSpark()
-    lanes, events = lanes_on(spark)
-    spark.loss = CONTEXT_STOPPED
-    until(lambda: events)
-    assert events == [SparkLost(CONTEXT_STOPPED.message, CONTEXT_STOPPED.hint)]
-    begun = time.monotonic()
-    lanes.close(SOON_S)
-    assert time.monotonic() - begun < 1.0
-    assert spark.calls == ["stop"]
-    spark.over.set()
-
-
-def test_the_job_of_a_lane_that_fell_silent_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_server, "SILENCE_TICK_S", 0.02)
-    spark = PlayedSpark()
-    lanes, events = lanes_on(spark)
-    monkeypatch.setattr(control_line, "HEARTBEAT_S", 60.0)
-    line = ControlLine(
-        lanes._server.address, lanes._secret, 0, on_message=lambda _: None, on_end=lambda _: None
-    )
-    line.start()
-    until(lambda: LaneGone(0) in events)
-    assert spark.cancelled == [job_group(0)]
-    line.close()
-    spark.over.set()
-    lanes.close(SOON_S)
 
 
 # -- the cause

@@ -12,9 +12,16 @@ import pytest
 
 from heliograph.engine import run_directory
 from heliograph.engine.session import Session
-from heliograph.engine.spark_conf import check_conf, conf_for, local_slots, master_with_retries
+from heliograph.engine.spark_conf import (
+    check_conf,
+    conf_for,
+    is_local,
+    local_master,
+    local_slots,
+    network_warning,
+)
 from heliograph.model.errors import UsageError
-from heliograph.model.settings import SparkSettings
+from heliograph.model.settings import MIB, SparkSettings
 
 DIRECTORY = Path("/somewhere/of/its/own")
 
@@ -22,29 +29,23 @@ DIRECTORY = Path("/somewhere/of/its/own")
 @pytest.mark.parametrize(
     ("master", "meant"),
     [
-        ("local", "local[1,4]"),
-        ("local[1]", "local[1,4]"),
-        ("local[8]", "local[8,4]"),
-        ("local[*]", "local[*,4]"),
+        ("local", "local[2,4]"),
+        ("local[1]", "local[2,4]"),
+        ("local[8]", "local[9,4]"),
+        ("local[*]", "local[7,4]"),
+        ("local[2,1]", "local[3,1]"),
+        ("local[*, 9]", "local[7,9]"),
     ],
 )
-def test_local_mode_retries_tasks(master: str, meant: str) -> None:
-    assert master_with_retries(master) == meant
+def test_local_mode_retries_tasks_and_has_a_slot_that_no_lane_takes(master: str, meant: str) -> None:
+    assert local_master(master, cores=6) == meant
 
 
 @pytest.mark.parametrize(
-    "master",
-    [
-        "local[2,1]",
-        "local[*,9]",
-        "spark://host:7077",
-        "yarn",
-        "k8s://https://host:443",
-        "local-cluster[2,1,1024]",
-    ],
+    "master", ["spark://host:7077", "yarn", "k8s://https://host:443", "local-cluster[2,1,1024]"]
 )
 def test_any_other_master_is_left_as_the_user_wrote_it(master: str) -> None:
-    assert master_with_retries(master) == master
+    assert local_master(master, cores=6) == master
 
 
 def test_the_users_settings_win_over_ours() -> None:
@@ -54,7 +55,7 @@ def test_the_users_settings_win_over_ours() -> None:
     )
     assert conf["spark.driver.memory"] == "4g"
     assert conf["spark.ui.enabled"] == "false"
-    assert conf["spark.master"] == "local[2,4]"
+    assert conf["spark.master"] == "local[3,4]"
 
 
 def test_everything_spark_writes_goes_into_the_sessions_directory() -> None:
@@ -125,6 +126,67 @@ def test_what_a_live_run_uses_is_left_alone_even_where_its_process_id_means_noth
     assert not in_use.path.exists()
 
 
+# -- memory of an executor beside its heap
+
+CLUSTER = "spark://host:7077"
+OVERHEAD = "spark.executor.memoryOverhead"
+
+
+def overhead(lane_memory_bytes: int = 64 * MIB, **conf: str) -> str | None:
+    settings = SparkSettings(master=CLUSTER, conf={key.replace("_", "."): text for key, text in conf.items()})
+    return conf_for(settings, DIRECTORY, lane_memory_bytes).get(OVERHEAD)
+
+
+def test_memory_overhead_holds_a_lane_beside_what_the_jvm_needs() -> None:
+    assert overhead() == f"{384 + 64 + 150}m"
+    assert overhead(lane_memory_bytes=256 * MIB) == f"{384 + 256 + 150}m"
+    assert overhead(lane_memory_bytes=8 * MIB + 1) == f"{384 + 8 + 150 + 1}m"
+
+
+def test_memory_overhead_grows_with_the_lanes_an_executor_can_run_at_once() -> None:
+    assert overhead(spark_executor_cores="4") == f"{384 + 4 * (64 + 150)}m"
+    assert overhead(spark_executor_cores="4", spark_task_cpus="2") == f"{384 + 2 * (64 + 150)}m"
+    assert overhead(spark_executor_cores="1", spark_task_cpus="2") == f"{384 + 64 + 150}m"
+
+
+@pytest.mark.parametrize(
+    ("heap", "jvm_mib"), [("10g", 1024), ("10240", 1024), ("8GB", 819.2), ("512m", 384), ("odd", 384)]
+)
+def test_memory_overhead_keeps_sparks_own_share_for_the_heap(heap: str, jvm_mib: float) -> None:
+    found = overhead(spark_executor_memory=heap)
+    assert found is not None
+    assert int(found.removesuffix("m")) == -(-(jvm_mib + 64 + 150) // 1)
+
+
+def test_the_users_memory_overhead_is_left_as_it_is() -> None:
+    asked = {OVERHEAD: "100m"}
+    assert conf_for(SparkSettings(master=CLUSTER, conf=asked), DIRECTORY)[OVERHEAD] == "100m"
+    by_factor = {f"{OVERHEAD}Factor": "0.4"}
+    assert OVERHEAD not in conf_for(SparkSettings(master=CLUSTER, conf=by_factor), DIRECTORY)
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[2,4]"])
+def test_a_local_master_has_no_executors_and_no_overhead(master: str) -> None:
+    assert OVERHEAD not in conf_for(SparkSettings(master=master), DIRECTORY)
+
+
+# -- a Spark that anybody may talk to
+
+
+@pytest.mark.parametrize("master", [CLUSTER, "yarn", "k8s://https://host:443", "local-cluster[2,1,1024]"])
+def test_a_cluster_without_authentication_is_warned_of_with_the_remedy(master: str) -> None:
+    warning = network_warning(SparkSettings(master=master))
+    assert warning is not None
+    assert "run code" in warning
+    assert "spark.authenticate: true" in warning
+    assert network_warning(SparkSettings(master=master, conf={"spark.authenticate": " True "})) is None
+
+
+def test_a_local_spark_is_not_warned_of() -> None:
+    assert is_local("local[*]")
+    assert network_warning(SparkSettings(master="local[*]")) is None
+
+
 # -- what cannot work is refused before anything starts
 
 
@@ -134,6 +196,12 @@ def test_speculation_is_refused_with_the_reason(value: str) -> None:
         Session(SparkSettings(conf={"spark.speculation": value}))
     assert refused.value.hint
     check_conf({"spark.speculation": "false"})
+
+
+def test_a_limit_on_the_address_space_of_lanes_is_refused_with_the_reason() -> None:
+    with pytest.raises(UsageError, match="address space") as refused:
+        Session(SparkSettings(conf={"spark.executor.pyspark.memory": "1g"}))
+    assert "lane_memory" in refused.value.hint
 
 
 def test_a_spark_that_somebody_else_started_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,12 +100,12 @@ def test_more_is_never_copied_than_there_is_to_copy(
 
 def test_a_phase_is_told_at_once_and_once(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     with display_for() as show:
-        for phase in ("connecting", "connecting", "planning", "copying", "copying"):
+        for phase in ("connecting", "connecting", "standing by", "copying", "copying"):
             clock.now += 0.1
             show(mirror_of(phase=phase))
     captured = capsys.readouterr()
     phases = [line.split(":")[0] for line in captured.err.splitlines()]
-    assert phases == ["connecting", "planning", "copying"]
+    assert phases == ["connecting", "standing by", "copying"]
     assert captured.out == ""  # results go there
 
 

@@ -11,6 +11,7 @@ from heliograph.controller.clusters import Clusters
 from heliograph.controller.plan import Plan, plan
 from heliograph.copier.lane import Lane
 from heliograph.copier.lane_clusters import LaneClusters
+from heliograph.copier.lease import Lease
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
@@ -49,7 +50,7 @@ async def _mirror(
     failures: list[BaseException] = []
     clusters = Clusters(settings)
     lane = Lane(LANE_MEMORY_BYTES, failures.append)
-    lane_clusters = LaneClusters(lane)
+    lane_clusters = LaneClusters(lane, Lease.unlimited)
     try:
         await clusters.connect()
         todo = plan(await clusters.observe())

@@ -1,7 +1,9 @@
-"""Reading and making topics: the few admin calls the controller needs, as values of our own."""
+"""Reading and making topics, and what brokers are configured to: the admin calls the controller needs, as values of our
+own. What this client may do is rights.py's to ask."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +16,19 @@ from kafka.protocol.admin import (
 )
 
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.messages import unpacking
+from heliograph.cluster.messages import raise_for, unpacking
 from heliograph.model.errors import BrokerRefused, Disconnected, RequestFailed
 from heliograph.wire.error_codes import ErrorCode
 
 TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
 DYNAMIC_TOPIC_CONFIG = 1  # config_source of a value that was set on the topic itself
 DESCRIBE_AT_ONCE = 100
+EXPIRY_TIMEOUT_MS = 3000  # a broker that hangs must not hold up a run that takes over
+BROKERS_AT_ONCE = 16
+PRODUCER_EXPIRY = "producer.id.expiration.ms"
+OLDER_EXPIRY = "transactional.id.expiration.ms"  # before there was the other, it was for producer ids, too
+DEFAULT_EXPIRY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,18 +44,15 @@ class TopicConfig:
 
 
 async def describe_topic_configs(client: ClusterClient, topics: Iterable[str]) -> dict[str, TopicConfig]:
-    names = sorted(topics)
     found: dict[str, TopicConfig] = {}
-    for first in range(0, len(names), DESCRIBE_AT_ONCE):
-        found.update(await _describe(client, names[first : first + DESCRIBE_AT_ONCE]))
+    for names in in_portions(topics):
+        found.update(await _describe(client, names))
     return found
 
 
 async def _describe(client: ClusterClient, topics: list[str]) -> dict[str, TopicConfig]:
-    resource = DescribeConfigsRequest.DescribeConfigsResource
-    asked = [resource(resource_type=TOPIC_RESOURCE, resource_name=t, configuration_keys=None) for t in topics]
-    request = DescribeConfigsRequest(resources=asked, include_synonyms=False, include_documentation=False)
-    response = await _call_any(client, request, DescribeConfigsResponse)
+    request = configs_request(TOPIC_RESOURCE, topics, None)
+    response = await call_any(client, request, DescribeConfigsResponse)
     found = {}
     with unpacking("configs of topics"):
         for result in response.results:
@@ -68,33 +73,90 @@ def _config(result: Any) -> TopicConfig:
 
 async def create_topic(
     client: ClusterClient, name: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]
-) -> None:
-    """Create one topic; `BrokerRefused` carries the broker's own words. A topic that is there already is fine."""
-    topic = CreateTopicsRequest.CreatableTopic
-    wanted = topic(
-        name=name,
-        num_partitions=partitions,
-        replication_factor=replication_factor,
-        assignments=[],
-        configs=[topic.CreatableTopicConfig(name=k, value=v) for k, v in sorted(configs.items())],
-    )
+) -> bool:
+    """Create one topic; `BrokerRefused` carries the broker's own words. False: it is there already, which is fine."""
     request = CreateTopicsRequest(
-        topics=[wanted], timeout_ms=client.properties.request_timeout_ms, validate_only=False
+        topics=[creatable(name, partitions, replication_factor, configs)],
+        timeout_ms=client.properties.request_timeout_ms,
+        validate_only=False,
     )
     controller = client.metadata.controller
     if controller in client.metadata.brokers:
         response = await client.call(controller, request, CreateTopicsResponse)
     else:
-        response = await _call_any(client, request, CreateTopicsResponse)
+        response = await call_any(client, request, CreateTopicsResponse)
     with unpacking(f"creation of topic {name}"):
         result = response.topics[0]
     if result.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
         code = ErrorCode.name_of(result.error_code)
         detail = f" ({result.error_message})" if result.error_message else ""
         raise BrokerRefused(f"topic {name} cannot be created: {code}{detail}", code=result.error_code)
+    return not result.error_code
 
 
-async def _call_any(client: ClusterClient, request: Any, response_class: type[Any]) -> Any:
+async def read_state_lasts_ms(target: ClusterClient) -> int | None:
+    """How long brokers remember a producer id: the least of all brokers. None: they do not let us read it.
+
+    A broker that does not answer counts with Kafka's default.
+    """
+    slots = asyncio.Semaphore(BROKERS_AT_ONCE)
+
+    async def read(node: int) -> int | RequestFailed:
+        async with slots:
+            try:
+                return await _read_expiry(target, node)
+            except RequestFailed as failed:
+                return failed
+
+    answers = await asyncio.gather(*(read(node) for node in target.metadata.brokers))
+    if any(isinstance(answer, BrokerRefused) for answer in answers):
+        return None
+    known = [answer for answer in answers if isinstance(answer, int)]
+    if not known:
+        failures = [answer for answer in answers if isinstance(answer, RequestFailed)]
+        raise failures[0] if failures else Disconnected(f"no broker of cluster {target.name!r} is known")
+    return min(known) if len(known) == len(answers) else min(*known, DEFAULT_EXPIRY_MS)
+
+
+async def _read_expiry(client: ClusterClient, node: int) -> int:
+    """A broker's own configs must be asked of the broker itself."""
+    request = configs_request(BROKER_RESOURCE, [str(node)], [PRODUCER_EXPIRY, OLDER_EXPIRY])
+    response = await client.call(node, request, DescribeConfigsResponse, timeout_ms=EXPIRY_TIMEOUT_MS)
+    what = f"configs of broker {node}"
+    with unpacking(what):
+        result = response.results[0]
+        values = {config.name: config.value for config in result.configs if config.value is not None}
+        raise_for(int(result.error_code), what)
+        return int(values.get(PRODUCER_EXPIRY) or values.get(OLDER_EXPIRY) or DEFAULT_EXPIRY_MS)
+
+
+# -- what requests are made of, and whom they are asked
+
+
+def creatable(name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> Any:
+    topic = CreateTopicsRequest.CreatableTopic
+    return topic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replication_factor,
+        assignments=[],
+        configs=[topic.CreatableTopicConfig(name=k, value=v) for k, v in sorted(configs.items())],
+    )
+
+
+def configs_request(kind: int, names: Iterable[str], keys: list[str] | None) -> Any:
+    """`keys` None: all of them."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    asked = [resource(resource_type=kind, resource_name=name, configuration_keys=keys) for name in names]
+    return DescribeConfigsRequest(resources=asked, include_synonyms=False, include_documentation=False)
+
+
+def in_portions(topics: Iterable[str]) -> list[list[str]]:
+    names = sorted(topics)
+    return [names[first : first + DESCRIBE_AT_ONCE] for first in range(0, len(names), DESCRIBE_AT_ONCE)]
+
+
+async def call_any(client: ClusterClient, request: Any, response_class: type[Any]) -> Any:
     """Ask one broker after another until one answers."""
     problem: RequestFailed | None = None
     for node in client.metadata.brokers:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.fetches import fetch
-from heliograph.cluster.log_reads import LogSpan, read_batch, read_span
+from heliograph.cluster.log_reads import LogSpan, read_batch, read_open_transaction, read_span
 from heliograph.cluster.metadata import Leader
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.batch import BatchHeader
@@ -45,6 +45,9 @@ class BatchSource:
 
     async def span(self, where: TopicPartition) -> LogSpan:
         return await read_span(self.client, where)
+
+    async def open_transaction(self, where: TopicPartition) -> int | None:
+        return await read_open_transaction(self.client, where)
 
     async def batch_at(self, where: TopicPartition, offset: int) -> tuple[BatchHeader, memoryview] | None:
         return await read_batch(self.client, where, offset)

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.connection import Connection
-from heliograph.cluster.log_reads import LogSpan, ProducerState, read_batch, read_producer, read_span
+from heliograph.cluster.line_name import LineName
+from heliograph.cluster.log_reads import (
+    LogSpan,
+    ProducerState,
+    read_batch,
+    read_ends,
+    read_producer,
+    read_span,
+)
 from heliograph.cluster.messages import common_version
 from heliograph.cluster.metadata import Leader
+from heliograph.model.errors import HeliographError
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.batch import BatchHeader
 from heliograph.wire.produce import (
+    PRODUCE_BY_ID_FROM,
     PRODUCE_FLEXIBLE_FROM,
     PRODUCE_VERSIONS,
     ProduceEntry,
@@ -24,33 +35,64 @@ from heliograph.wire.produce import (
 
 # Version 9 says the same as 8 in variable-length numbers, which cost twice the time to read.
 APPEND_VERSIONS = PRODUCE_VERSIONS[: PRODUCE_VERSIONS.index(PRODUCE_FLEXIBLE_FROM)]
+# How long a broker may hold a line up for the followers of one partition. It then answers for the others, and names
+# those it still waits for: they go on by a patient line.
+FOLLOWERS_WAIT_MS = 500
 ANSWER_SLACK_MS = 1000  # the broker gives up first and says so; only a dead one is cut off
 
 
 class AppendLine:
-    """Appends on one connection: executed in the order they are sent. acks is always -1."""
+    """Appends on one connection: executed in the order they are sent. acks is always -1.
 
-    def __init__(self, connection: Connection, timeout_ms: int) -> None:
+    Topics go by id (rule 8: a recreated topic refuses them) where the broker offers that and every entry has one.
+    """
+
+    def __init__(self, connection: Connection, *, followers_ms: int, timeout_ms: int) -> None:
         self.connection = connection
-        self._timeout_ms = timeout_ms
+        self._timeout_ms = followers_ms
+        self._answer_ms = timeout_ms + ANSWER_SLACK_MS
         self._version = common_version(connection, ApiKey.PRODUCE, "Produce", APPEND_VERSIONS)
+        self._takes_ids = connection.versions[ApiKey.PRODUCE][1] >= PRODUCE_BY_ID_FROM
+        self._names: dict[bytes, str] = {}
+        self._sent: deque[tuple[asyncio.Future[memoryview], int]] = deque()
 
     @property
     def closed(self) -> bool:
         return self.connection.closed
 
-    def send(self, entries: Sequence[ProduceEntry]) -> asyncio.Future[memoryview]:
-        """Send now, one batch for each of these partitions; `decode` reads the answer."""
-        return self.connection.request(
+    def close(self, reason: HeliographError) -> None:
+        self.connection.close(reason)
+
+    def send(
+        self, entries: Sequence[ProduceEntry], permit: Callable[[], bool] | None = None
+    ) -> asyncio.Future[memoryview]:
+        """Send now, one batch for each of these partitions; `decode` reads the answer. `permit`: on careful lines."""
+        version = self._version_for(entries)
+        answer = self.connection.request(
             ApiKey.PRODUCE,
-            self._version,
-            encode_produce(self._version, entries, timeout_ms=self._timeout_ms),
-            flexible=False,
-            timeout_ms=self._timeout_ms + ANSWER_SLACK_MS,
+            version,
+            encode_produce(version, entries, timeout_ms=self._timeout_ms),
+            flexible=version >= PRODUCE_FLEXIBLE_FROM,
+            timeout_ms=self._answer_ms,
+            permit=permit,
         )
+        self._sent.append((answer, version))
+        return answer
+
+    def _version_for(self, entries: Sequence[ProduceEntry]) -> int:
+        if not (self._takes_ids and all(entry.topic_id for entry in entries)):
+            return self._version
+        for topic, _, _, topic_id in entries:
+            self._names[topic_id] = topic
+        return PRODUCE_BY_ID_FROM
 
     def decode(self, body: memoryview) -> ProduceReply:
-        return decode_produce(self._version, body)
+        """Answers are read in the order in which they come; one that nobody reads is passed over."""
+        while self._sent:
+            answer, version = self._sent.popleft()
+            if not answer.cancelled() and answer.exception() is None and answer.result() is body:
+                return decode_produce(version, body, self._names)
+        raise AssertionError("an answer that is not of this line, or was read before")
 
 
 class BatchTarget:
@@ -59,7 +101,7 @@ class BatchTarget:
     def __init__(self, client: ClusterClient, link: str) -> None:
         self.client = client
         self._purpose = f"append for {link}"
-        self._lines: dict[int, AppendLine] = {}
+        self._lines: dict[tuple[int, LineName], AppendLine] = {}
 
     def leader(self, where: TopicPartition) -> Leader | None:
         return self.client.leader(where)
@@ -70,13 +112,21 @@ class BatchTarget:
     async def refresh(self) -> None:
         await self.client.refresh()
 
-    async def line_to(self, node: int) -> AppendLine:
-        """The line on which all appends to this broker go, in order; a new one when the last has ended."""
-        connection = await self.client.connection(node, self._purpose)
-        line = self._lines.get(node)
+    async def line_to(self, node: int, name: LineName) -> AppendLine:
+        """The line of this name, on which appends go in order; a new one when the last has ended."""
+        purpose = f"{self._purpose}, line {name}"
+        connection = await self.client.connection(node, purpose, careful=name.careful)
+        line = self._lines.get((node, name))
         if line is None or line.connection is not connection:
-            line = self._lines[node] = AppendLine(connection, self.client.properties.request_timeout_ms)
+            timeout_ms = self.client.properties.request_timeout_ms
+            followers_ms = timeout_ms if name.patient else min(timeout_ms, FOLLOWERS_WAIT_MS)
+            line = self._lines[node, name] = AppendLine(
+                connection, followers_ms=followers_ms, timeout_ms=timeout_ms
+            )
         return line
+
+    async def ends(self, node: int, wheres: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return await read_ends(self.client, node, wheres)
 
     async def span(self, where: TopicPartition) -> LogSpan:
         return await read_span(self.client, where)

@@ -28,6 +28,7 @@ from heliograph.wire.api_keys import ApiKey
 CONTROL = "control"
 BOOTSTRAP_NODE = -1
 JITTER = 0.2
+METADATA_ANSWER_MS = 3_000  # any broker can answer: one that hangs must not hide for long who leads now
 
 
 class ClusterClient:
@@ -138,10 +139,8 @@ class ClusterClient:
             None if topics is None else [MetadataRequest.MetadataRequestTopic(name=t) for t in sorted(topics)]
         )
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-        response = await call(
-            connection, request, MetadataResponse, timeout_ms=self.properties.request_timeout_ms
-        )
-        return from_response(response)
+        timeout_ms = min(METADATA_ANSWER_MS, self.properties.request_timeout_ms)
+        return from_response(await call(connection, request, MetadataResponse, timeout_ms=timeout_ms))
 
     async def _keep(self) -> None:
         """Refresh every metadata.max.age.ms and close what is idle past connections.max.idle.ms."""
@@ -169,14 +168,15 @@ class ClusterClient:
         connection = self._connections.get((node, purpose))
         return connection if connection is not None and not connection.closed else None
 
-    async def connection(self, node: int, purpose: str) -> Connection:
-        """The open connection for this purpose, or a new one; `Disconnected` when it cannot be had."""
+    async def connection(self, node: int, purpose: str, *, careful: bool = False) -> Connection:
+        """The open connection for this purpose, or a new one; `Disconnected` when it cannot be had. A purpose is
+        either careful or it is not."""
         ready = self.open_connection_to(node, purpose)
         if ready is not None:
             return ready
         key = (node, purpose)
         if key not in self._opening:
-            self._opening[key] = asyncio.create_task(self._reopen(key))
+            self._opening[key] = asyncio.create_task(self._reopen(key, careful=careful))
         return await asyncio.shield(self._opening[key])
 
     async def call(self, node: int, request: Any, response_class: type[Any], timeout_ms: int = 0) -> Any:
@@ -185,7 +185,7 @@ class ClusterClient:
         timeout_ms = timeout_ms or self.properties.request_timeout_ms
         return await call(connection, request, response_class, timeout_ms=timeout_ms)
 
-    async def _reopen(self, key: tuple[int, str]) -> Connection:
+    async def _reopen(self, key: tuple[int, str], *, careful: bool) -> Connection:
         node, _ = key
         loop = asyncio.get_running_loop()
         try:
@@ -195,7 +195,7 @@ class ClusterClient:
             broker = self.metadata.brokers.get(node)
             if broker is None:
                 raise Disconnected(f"cluster {self.name!r} has no broker {node} now")
-            connection = await self._open(broker)
+            connection = await self._open(broker, careful=careful)
         except (RequestFailed, ProtocolError):
             self._failures[key] = self._failures.get(key, 0) + 1
             self._not_before[key] = loop.time() + self._backoff_s(self._failures[key])
@@ -211,9 +211,9 @@ class ClusterClient:
         wait_ms = min(first * (1 << min(failures - 1, 20)), max(first, highest))
         return wait_ms / 1000 * random.uniform(1 - JITTER, 1 + JITTER)
 
-    async def _open(self, broker: Broker) -> Connection:
+    async def _open(self, broker: Broker, *, careful: bool = False) -> Connection:
         """A connection whose API versions are known, or the reason why there is none."""
-        connection = await open_connection(broker.host, broker.port, self.properties)
+        connection = await open_connection(broker.host, broker.port, self.properties, careful=careful)
         try:
             await self._negotiate(connection)
         except BaseException:  # also when nobody waits for it any more

@@ -8,7 +8,10 @@ defaulted: an answer is an offset, or `BrokerRefused`.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
@@ -30,6 +33,7 @@ CONSUMER = -1
 OURSELVES = 0x48454C49
 
 ANCHOR_WAIT_MS = 1000
+QUOTA_ROUNDS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,7 @@ class ProducerState:
     epoch: int
     last_sequence: int
     last_timestamp: int
+    transaction_start: int = -1  # the first offset of the transaction that is open, or -1
 
 
 def leader_of(client: ClusterClient, where: TopicPartition) -> Leader:
@@ -97,6 +102,36 @@ async def read_span(client: ClusterClient, where: TopicPartition) -> LogSpan:
     return LogSpan(start=start, high_watermark=high_watermark, end=end)
 
 
+async def read_ends(
+    client: ClusterClient, node: int, wheres: Sequence[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """The log ends of these partitions, asked of one broker at once; those that it does not lead are left out."""
+    topic = ListOffsetsRequest.ListOffsetsTopic
+    asked: dict[str, list[Any]] = defaultdict(list)
+    for where in wheres:
+        leader = client.leader(where)
+        if leader is not None and leader.node == node:
+            asked[where.topic].append(
+                topic.ListOffsetsPartition(
+                    partition_index=where.partition, current_leader_epoch=leader.epoch, timestamp=LATEST
+                )
+            )
+    request = ListOffsetsRequest(
+        replica_id=OURSELVES,
+        isolation_level=0,
+        topics=[topic(name=name, partitions=partitions) for name, partitions in asked.items()],
+        timeout_ms=client.properties.request_timeout_ms,
+    )
+    response = await client.call(node, request, ListOffsetsResponse)
+    with unpacking(f"ends from broker {node}"):
+        return {
+            TopicPartition(answered.name, partition.partition_index): int(partition.offset)
+            for answered in response.topics
+            for partition in answered.partitions
+            if partition.error_code == 0
+        }
+
+
 async def read_stable_end(client: ClusterClient, where: TopicPartition) -> int:
     """Up to where a read_committed consumer may read."""
     return await list_offset(client, where, LATEST, replica=CONSUMER, committed=True)
@@ -106,6 +141,17 @@ async def read_producer(
     client: ClusterClient, where: TopicPartition, producer_id: int
 ) -> ProducerState | None:
     """What the leader remembers of this producer id; None: no state, any sequence would be accepted."""
+    return (await _read_producers(client, where)).get(producer_id)
+
+
+async def read_open_transaction(client: ClusterClient, where: TopicPartition) -> int | None:
+    """The producer id of the oldest transaction that is open on the partition."""
+    states = await _read_producers(client, where)
+    open_at = {s.transaction_start: number for number, s in states.items() if s.transaction_start >= 0}
+    return open_at[min(open_at)] if open_at else None
+
+
+async def _read_producers(client: ClusterClient, where: TopicPartition) -> dict[int, ProducerState]:
     leader = leader_of(client, where)
     topic = DescribeProducersRequest.TopicRequest(name=where.topic, partition_indexes=[where.partition])
     request = DescribeProducersRequest(topics=[topic])
@@ -119,11 +165,12 @@ async def read_producer(
                 epoch=state.producer_epoch,
                 last_sequence=state.last_sequence,
                 last_timestamp=state.last_timestamp,
+                transaction_start=state.current_txn_start_offset,
             )
             for state in answer.active_producers or ()
         }
     raise_for(code, what)
-    return states.get(producer_id)
+    return states
 
 
 async def read_batch(
@@ -140,18 +187,22 @@ async def read_batch(
 async def _fetch_one(client: ClusterClient, where: TopicPartition, offset: int) -> FetchedPartition:
     leader = leader_of(client, where)
     want = FetchWant(where.topic, where.partition, offset, 1, leader.epoch)  # one byte: one whole batch
-    reply = await fetch(
-        client,
-        leader.node,
-        CONTROL,
-        [want],
-        min_bytes=1,
-        max_bytes=1,
-        max_wait_ms=ANCHOR_WAIT_MS,
-        read_committed=False,
-    )
     what = f"fetch of {where} at {offset} from broker {leader.node}"
-    raise_for(reply.error, what)
+    for _ in range(QUOTA_ROUNDS):
+        reply = await fetch(
+            client,
+            leader.node,
+            CONTROL,
+            [want],
+            min_bytes=1,
+            max_bytes=1,
+            max_wait_ms=ANCHOR_WAIT_MS,
+            read_committed=False,
+        )
+        raise_for(reply.error, what)
+        if reply.partitions or not reply.throttle_ms:
+            break
+        await asyncio.sleep(reply.throttle_ms / 1000)  # over a quota a broker leaves the partition out
     with unpacking(what):
         fetched = reply.partitions[0]
     raise_for(fetched.error, what)

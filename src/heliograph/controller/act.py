@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import dataclass
 
 from heliograph.cluster.admin import create_topic
 from heliograph.cluster.client import ClusterClient
@@ -17,12 +18,20 @@ LEADERS_POLL_S = 0.1
 _UNKNOWN_CONFIG = re.compile(r"[Uu]nknown (?:topic )?config(?:uration)? (?:name|key)?:? ?'?([\w.]+)")
 
 
-async def create(client: ClusterClient, creation: CreateTopic) -> list[str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """`new`: nobody else had created the topic meanwhile."""
+
+    new: bool
+    warnings: tuple[str, ...] = ()
+
+
+async def create(client: ClusterClient, creation: CreateTopic) -> Made:
     """Create the topic and wait for its leaders. Configs the target does not know are left out, with a warning."""
     configs, warnings = dict(creation.shape.configs), []
     while True:
         try:
-            await create_topic(
+            new = await create_topic(
                 client,
                 creation.topic,
                 partitions=creation.shape.partitions,
@@ -37,7 +46,7 @@ async def create(client: ClusterClient, creation: CreateTopic) -> list[str]:
             warnings.append(f"{creation.topic}: the target does not know the config {unknown}: left out")
             del configs[unknown]
     await _await_leaders(client, creation)
-    return warnings
+    return Made(new=new, warnings=tuple(warnings))
 
 
 def _unknown_config(refused: BrokerRefused) -> str:

@@ -23,10 +23,10 @@ def balance(copies: Sequence[CopyPartition], lanes: int) -> list[list[CopyPartit
 
 
 def lane_count(wanted: int | None, *, slots: int, partitions: int) -> int:
-    """`wanted` None is auto: as many as Spark has slots for, but no lane without a partition."""
-    return max(1, min(wanted or slots, max(partitions, 1)))
+    """`wanted` None is auto: as many as Spark has slots for less one, but no lane without a partition."""
+    return max(1, min(wanted or slots - 1, max(partitions, 1)))
 
 
 def cap_lanes(wanted: int, local_slots: int | None) -> int:
-    """A local master never gets more slots: a lane beyond them would wait for ever, and its partitions with it."""
-    return wanted if local_slots is None else max(1, min(wanted, local_slots))
+    """A local master never gets more slots than it has, one of which is not for lanes."""
+    return wanted if local_slots is None else max(1, min(wanted, local_slots - 1))

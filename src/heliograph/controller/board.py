@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -34,6 +34,9 @@ class BoardRow:
     error: str | None = None
     hint: str | None = None
     trouble: str | None = None
+    event: str | None = None
+    bound_by: str | None = None
+    refused: bool = False  # stopped by a plan, and not by what a lane met
 
     @property
     def records(self) -> int:
@@ -86,6 +89,8 @@ class Board:
             error=progress.error,
             hint=progress.hint,
             trouble=progress.trouble,
+            event=progress.event,
+            bound_by=progress.bound_by,
         )
         self.rows[progress.partition] = new
         return old, new
@@ -95,7 +100,33 @@ class Board:
             if row.lane == lane:
                 self._seen_bytes[key] = 0
                 state = row.state if row.state is PartitionState.STOPPED else PartitionState.PENDING
-                self.rows[key] = replace(row, lane=None, state=state)
+                self.rows[key] = replace(row, lane=None, state=state, bound_by=None)
+
+    def let_go(self, partition: MirrorPartition) -> None:
+        """Its lane has let it go."""
+        row = self.rows.get(partition)
+        if row is not None:
+            self._seen_bytes[partition] = 0
+            state = row.state if row.state is PartitionState.STOPPED else PartitionState.PENDING
+            self.rows[partition] = replace(row, lane=None, state=state, bound_by=None)
+
+    def adopt(
+        self, link: str, copies: Iterable[CopyPartition], refusals: Iterable[RefusePartition]
+    ) -> list[BoardRow]:
+        """A link's rows, as planned just now; those that are refused and were not stopped before."""
+        known = {key: row for key, row in self.rows.items() if key.link == link}
+        for key in known:
+            del self.rows[key]
+        for copy in copies:
+            row = _pending(copy)
+            self.rows[row.partition] = _continued(known.get(row.partition), row)
+        told = []
+        for row in map(_refused, refusals):
+            before = known.get(row.partition)
+            self.rows[row.partition] = before if before is not None and _stopped_by_lane(before) else row
+            if before is None or before.state is not PartitionState.STOPPED:
+                told.append(row)
+        return told
 
     def lane_waits(self, partitions: Iterable[MirrorPartition], trouble: str, hint: str) -> None:
         """Their lane has not come up yet; what stopped keeps its own words."""
@@ -136,6 +167,15 @@ class Board:
             row.reached_goal or row.state is PartitionState.STOPPED for row in self.rows.values()
         )
 
+    def bound_by(self, link: str) -> str | None:
+        """What most of the link's partitions wait for that are behind; None: none of them is."""
+        behind = Counter(
+            row.bound_by
+            for row in self.rows.values()
+            if row.partition.link == link and row.bound_by and row.source_end > row.next_offset
+        )
+        return behind.most_common(1)[0][0] if behind else None
+
     def sample(self, now: float) -> None:
         """Remember where the links stand, for `rates`."""
         totals: dict[str, tuple[int, int]] = {}
@@ -154,6 +194,22 @@ class Board:
         elapsed = max(now - then, 1e-9)
         old, new = before.get(link, (0, 0)), after.get(link, (0, 0))
         return max(new[0] - old[0], 0) / elapsed, max(new[1] - old[1], 0) / elapsed
+
+
+def _continued(before: BoardRow | None, row: BoardRow) -> BoardRow:
+    """The run's own count and goal go on; what a lane has stopped stays so."""
+    if before is None:
+        return row
+    if _stopped_by_lane(before):
+        return before
+    first = row.first_offset if before.first_offset is None else before.first_offset
+    goal = row.goal if before.goal is None else before.goal
+    return replace(row, first_offset=first, goal=goal, size_bytes=before.size_bytes)
+
+
+def _stopped_by_lane(row: BoardRow) -> bool:
+    """What a lane has met stays, whatever a plan says; a refusal is as good as the plan that it is of."""
+    return row.state is PartitionState.STOPPED and not row.refused
 
 
 def _begun(old: BoardRow, progress: Progress) -> int | None:
@@ -185,4 +241,5 @@ def _refused(refusal: RefusePartition) -> BoardRow:
         reason=refusal.why.reason,
         error=refusal.why.message,
         hint=refusal.why.hint,
+        refused=True,
     )

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.properties import parse_properties
+from heliograph.controller.finding import Finding
 from heliograph.controller.observe import observe
+from heliograph.controller.preflight import preflight_links
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.copier.lane_clusters import LinkEnds
 from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed
@@ -57,20 +59,31 @@ class Clusters:
     def target(self, link: str) -> ClusterClient:
         return self._clients[link, "target"]
 
+    def request_timeout_s(self, link: str) -> float:
+        """How long an append to the link's target may take."""
+        return self.target(link).properties.request_timeout_ms / 1000
+
     def source(self, link: str) -> ClusterClient:
         return self._clients[link, "source"]
 
     async def observe(self) -> Sequence[LinkSnapshot]:
+        return await asyncio.gather(*(self._observe(link) for link in self._settings.links))
+
+    async def observe_link(self, name: str) -> LinkSnapshot:
+        return await self._observe(next(link for link in self._settings.links if link.name == name))
+
+    async def preflight(self, snapshots: Sequence[LinkSnapshot]) -> tuple[Finding, ...]:
+        """What is missing for the links to work; reads only."""
+        return await preflight_links(self.source, self.target, snapshots)
+
+    async def _observe(self, link: Link) -> LinkSnapshot:
         try:
-            return await asyncio.gather(*(self._observe(link) for link in self._settings.links))
+            return await observe(link, self.source(link.name), self.target(link.name))
         except (RequestFailed, ProtocolError) as problem:
             raise ClusterUnreachable(
                 f"a cluster answered but could not be read: {problem.message}",
                 hint=problem.hint or "see the broker's log",
             ) from problem
-
-    async def _observe(self, link: Link) -> LinkSnapshot:
-        return await observe(link, self.source(link.name), self.target(link.name))
 
     def ends(self) -> list[LinkEnds]:
         """The links as lanes are told of them."""

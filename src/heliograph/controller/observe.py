@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection
 from dataclasses import replace
 
-from heliograph.cluster.admin import TopicConfig, describe_topic_configs
+from heliograph.cluster.admin import TopicConfig, describe_topic_configs, read_state_lasts_ms
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.log_reads import read_batch, read_producer, read_span, read_stable_end
 from heliograph.cluster.metadata import ClusterMetadata, TopicMetadata
@@ -40,6 +40,7 @@ async def observe(link: Link, source: ClusterClient, target: ClusterClient) -> L
         source_cluster_id=source_metadata.cluster_id,
         target_cluster_id=target_metadata.cluster_id,
         target_brokers=len(target_metadata.brokers),
+        state_lasts_ms=await read_state_lasts_ms(target),
         sources=tuple(
             SourceTopic(
                 name=topic.name,

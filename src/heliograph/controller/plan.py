@@ -10,9 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from heliograph.controller.finding import Finding, Severity
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.controller.topic_config import TargetShape, shape_target
-from heliograph.copier.spec import CopySpec
+from heliograph.copier.spec import STATE_LASTS_MS, CopySpec
 from heliograph.model.admission import (
     Admitted,
     PartitionFacts,
@@ -22,6 +23,7 @@ from heliograph.model.admission import (
     admit_topic,
 )
 from heliograph.model.errors import ConfigError
+from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.producer_id import cluster_code, producer_id
 from heliograph.model.states import StopReason
@@ -73,16 +75,18 @@ class Plan:
         return len(self.copies) + len(self.refusals)
 
 
-def plan(snapshots: Sequence[LinkSnapshot]) -> Plan:
-    """Raises ConfigError for links that cannot go together."""
+def plan(snapshots: Sequence[LinkSnapshot], findings: Sequence[Finding] = ()) -> Plan:
+    """Raises ConfigError for links that cannot go together. `findings`: what a preflight found to be missing."""
     _check_links(snapshots)
     creations: list[CreateTopic] = []
     copies: list[CopyPartition] = []
     refusals: list[RefusePartition] = []
     for snapshot in snapshots:
         for topic in snapshot.sources:
-            _plan_topic(snapshot, topic, creations, copies, refusals)
-    warnings = [w for creation in creations for w in creation.shape.warnings]
+            missing = _missing(snapshot.link, topic.name, findings)
+            _plan_topic(snapshot, topic, missing, creations, copies, refusals)
+    warnings = [str(f) for f in findings if f.severity is Severity.WARNING]
+    warnings += [w for creation in creations for w in creation.shape.warnings]
     warnings += [
         f"link {s.link.name}: no topic of cluster {s.link.source!r} matches"
         for s in snapshots
@@ -93,9 +97,21 @@ def plan(snapshots: Sequence[LinkSnapshot]) -> Plan:
     )
 
 
+def _missing(link: Link, topic: str, findings: Iterable[Finding]) -> Refused | None:
+    """The first finding of a preflight that stands in the way of this topic."""
+    for found in findings:
+        name = topic if found.cluster == link.source else link.target_topic(topic)
+        concerned = found.link == link.name and (not found.topics or name in found.topics)
+        if concerned and found.severity is Severity.ERROR:
+            message = f"cluster {found.cluster!r}: {found.message}"
+            return Refused(reason=StopReason.PREFLIGHT, message=message, hint=found.hint)
+    return None
+
+
 def _plan_topic(
     snapshot: LinkSnapshot,
     topic: SourceTopic,
+    missing: Refused | None,
     creations: list[CreateTopic],
     copies: list[CopyPartition],
     refusals: list[RefusePartition],
@@ -103,7 +119,7 @@ def _plan_topic(
     link = snapshot.link
     target_name = link.target_topic(topic.name)
     target = snapshot.targets.get(target_name)
-    refused = _refuse_topic(snapshot, topic, target_name, target)
+    refused = _refuse_topic(snapshot, topic, target_name, target) or missing
     shape = shape_target(
         topic=topic.name,
         partitions=len(topic.partitions),
@@ -123,6 +139,7 @@ def _plan_topic(
             target_cluster_id=snapshot.target_cluster_id,
             producer_id=producer_id(snapshot.source_cluster_id, topic.name),
             max_batch_bytes=int(configs.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)),
+            state_lasts_ms=snapshot.state_lasts_ms or STATE_LASTS_MS,
         )
         verdict = refused or _judge(spec, sight)
         if isinstance(verdict, Refused):

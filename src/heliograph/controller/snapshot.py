@@ -51,6 +51,9 @@ class LinkSnapshot:
     target_brokers: int
     sources: tuple[SourceTopic, ...]
     targets: Mapping[str, TargetTopic]
+    state_lasts_ms: int | None = (
+        None  # how long the target's brokers remember a producer; None: they do not tell
+    )
 
     @property
     def cluster_ids(self) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from typing import Any
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.log_reads import read_batch
 from heliograph.controller.clusters import Clusters
+from heliograph.controller.drivership import Active, Role, Standby
 from heliograph.controller.mirror import Mirror
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight
 from heliograph.model.errors import ProtocolError, RequestFailed
@@ -24,7 +25,18 @@ SCHEMA = "heliograph.status/1"
 READS_AT_ONCE = 64
 _TOLD = ("state", "lane", "error", "hint")
 
+ACTIVE, STANDBY, SEEKING = "active", "standby", "seeking"
+
 Row = dict[str, Any]
+
+
+def role_name(role: Role | None) -> str:
+    match role:
+        case Active():
+            return ACTIVE
+        case Standby():
+            return STANDBY
+    return SEEKING
 
 
 def live_document(mirror: Mirror) -> Row:
@@ -36,8 +48,10 @@ def live_document(mirror: Mirror) -> Row:
             link: {
                 "source_cluster_id": mirror.cluster_ids.get(link, (None, None))[0],
                 "target_cluster_id": mirror.cluster_ids.get(link, (None, None))[1],
+                "role": role_name(mirror.roles.get(link)),
                 "records_per_s": round(records, 1),
                 "bytes_per_s": round(size, 1),
+                "bound_by": board.bound_by(link),
             }
             for link, (records, size) in rates.items()
         },
@@ -85,9 +99,17 @@ def _told(
             }
         except (AttributeError, KeyError, TypeError, ValueError):
             continue
-        partitions |= {key: row for key, row in rows.items() if key.link in links}
-        rates |= links
+        standing_by = {name for name, link in links.items() if link.get("role") == STANDBY}
+        partitions |= {
+            key: row for key, row in rows.items() if key.link in links and key.link not in standing_by
+        }
+        rates = {**{name: links[name] for name in standing_by}, **rates, **_less(links, standing_by)}
     return partitions, rates
+
+
+def _less(links: dict[str, Row], standing_by: set[str]) -> dict[str, Row]:
+    """The active driver of a link knows; one that stands by is heard only where there is no other."""
+    return {name: link for name, link in links.items() if name not in standing_by}
 
 
 async def _link(
@@ -109,7 +131,7 @@ async def _link(
     rate = rates.get(snapshot.link.name, {})
     return {
         "link": snapshot.link.name,
-        "state": _overall([r["state"] for r in rows]),
+        "state": STANDBY if rate.get("role") == STANDBY else _overall([r["state"] for r in rows]),
         "source": snapshot.link.source,
         "target": snapshot.link.target,
         "source_cluster_id": snapshot.source_cluster_id,
@@ -118,7 +140,7 @@ async def _link(
         "lag_ms": _highest([r["lag_ms"] for r in rows]),
         "bytes_per_s": rate.get("bytes_per_s"),
         "records_per_s": rate.get("records_per_s"),
-        "bound_by": None,
+        "bound_by": rate.get("bound_by"),
         "partitions": list(rows),
     }
 

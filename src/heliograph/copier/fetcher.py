@@ -7,6 +7,7 @@ taken apart, while its batches are on their way to the target. Knows nothing of 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Sized
 
 from heliograph.copier.budget import ByteBudget, Parcel
@@ -14,6 +15,7 @@ from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import SourcePort
 from heliograph.copier.recovery import stop_for_read
 from heliograph.model.errors import BrokerRefused, HeliographError, ProtocolError, RequestFailed
+from heliograph.model.events import Event, Trouble
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition, FetchReply, FetchWant
 
@@ -117,7 +119,10 @@ class Fetcher:
             where = copy.spec.partition.source
             leader = self._source.leader(where)
             epoch = leader.epoch if leader is not None else -1
-            wants.append(FetchWant(where.topic, where.partition, offset, self._limits.partition_bytes, epoch))
+            limit_bytes = self._limits.partition_bytes
+            wants.append(
+                FetchWant(where.topic, where.partition, offset, limit_bytes, epoch, copy.source_epoch)
+            )
         wait_ms = self._limits.wait_ms(self._order)
         reply = await self._source.fetch(self._node, wants, max_bytes=size_bytes, max_wait_ms=wait_ms)
         if reply.error:
@@ -134,14 +139,14 @@ class Fetcher:
 
     def _give(self, copy: PartitionCopy, fetched: FetchedPartition, offset: int, parcel: Parcel) -> None:
         if not fetched.error:
-            copy.fetched(fetched, offset, parcel)
+            copy.fetched(fetched, offset, parcel, time.time_ns() // 1_000_000)
             return
         problem = BrokerRefused(f"fetch at {offset}: {ErrorCode.name_of(fetched.error)}", code=fetched.error)
         stop = stop_for_read(problem)
         if stop is not None:
             copy.stop(stop)
         else:
-            copy.interrupted(problem)
+            copy.interrupted(Trouble(Event.FETCH_REFUSED, problem.message))
 
     async def _failed(self, asked: list[tuple[PartitionCopy, int]], problem: HeliographError) -> None:
         stop = stop_for_read(problem) if isinstance(problem, BrokerRefused) else None
@@ -151,6 +156,6 @@ class Fetcher:
             if stop is not None:
                 copy.stop(stop)
             else:
-                copy.interrupted(problem)
+                copy.interrupted(Trouble(Event.BROKER_AWAY, problem.message))
             self._on_batches(copy)
         await asyncio.sleep(FAILED_WAIT_S)

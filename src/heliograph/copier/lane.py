@@ -14,41 +14,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from heliograph.cluster.metadata import Leader
-from heliograph.cluster.properties import ClientProperties
 from heliograph.copier.budget import ByteBudget, Shares
-from heliograph.copier.fetcher import Fetcher, FetchLimits
 from heliograph.copier.partition_copy import PartitionCopy, Phase
-from heliograph.copier.ports import SourcePort, TargetPort
 from heliograph.copier.resynchroniser import Resynchroniser, quietly
 from heliograph.copier.route import Route
-from heliograph.copier.sender import Sender
 from heliograph.copier.spec import CopySpec
-from heliograph.model.errors import HeliographError
+from heliograph.copier.vigil import Vigil
+from heliograph.copier.workers import Ends, Workers, line_of
+from heliograph.model.events import Event, Trouble
 from heliograph.model.partition import MirrorPartition
 
 ROUTE_INTERVAL_S = 0.5
 LOOK_INTERVAL_S = 3.0
-
-
-@dataclass(slots=True)
-class Ends:
-    """The clusters' clients a lane copies between, by name, and the consumer's and producer's properties."""
-
-    source: SourcePort
-    target: TargetPort
-    consumer: ClientProperties
-    producer: ClientProperties
-
-
-@dataclass(slots=True)
-class _Workers:
-    fetchers: dict[tuple[int, int], Fetcher] = field(default_factory=dict)
-    senders: dict[tuple[int, int], Sender] = field(default_factory=dict)
-    limits: dict[int, FetchLimits] = field(default_factory=dict)
+SLOW_FOR_S = 60.0
 
 
 class Lane:
@@ -56,16 +37,17 @@ class Lane:
 
     def __init__(self, memory_bytes: int, failed: Callable[[BaseException], None]) -> None:
         self._budget = ByteBudget(memory_bytes)
-        self._shares = Shares(self._budget, on_free=self._wake_fetchers)
+        self._workers = Workers(self._budget, self._spawn, on_change=self._attend, on_slow=self._set_apart)
+        self._shares = Shares(self._budget, on_free=self._workers.wake_fetchers)
         self._failed = failed
         self._ends: dict[str, Ends] = {}
         self._routes: dict[MirrorPartition, Route] = {}
-        self._workers = _Workers()
         self._tasks: set[asyncio.Task[None]] = set()
         self._resynchroniser = Resynchroniser(self._route)
         self._draining = False
         self._answer = asyncio.Event()  # set whenever a copy was given an answer
         self._spawn(self._keep_routed())
+        self._spawn(Vigil(self._routes, self._attend).run())
 
     @property
     def copies(self) -> Mapping[MirrorPartition, PartitionCopy]:
@@ -75,44 +57,88 @@ class Lane:
         """Make a link's clusters known before its partitions are assigned."""
         self._ends[name] = ends
 
-    def assign(self, spec: CopySpec) -> None:
+    def assign(self, spec: CopySpec, *, clear_in_s: float = 0.0) -> None:
+        """`clear_in_s`: after that, whatever the last holder of the partition has sent is over."""
         if spec.partition in self._routes:
             return
         ends = self._ends[spec.partition.link]
-        copy = PartitionCopy(spec, held_limit_bytes=4 * ends.consumer.max_partition_fetch_bytes)
-        self._routes[spec.partition] = route = Route(copy, ends.source, ends.target)
+        limit_bytes = 4 * ends.consumer.max_partition_fetch_bytes
+        copy = PartitionCopy(spec, held_limit_bytes=limit_bytes, clear=clear_in_s <= 0)
+        clear_at = asyncio.get_running_loop().time() + clear_in_s
+        self._routes[spec.partition] = route = Route(copy, ends.source, ends.target, clear_at=clear_at)
         self._route(route)
         self._attend(copy)
 
-    async def revoke(self, key: MirrorPartition) -> None:
-        """Stop copying this partition and wait for the answers that are due."""
+    async def revoke(self, key: MirrorPartition) -> bool:
+        """Stop copying this partition and wait for the answers that are due. Whether all is known of what was sent:
+        if not, it may still arrive."""
         route = self._routes.get(key)
         if route is None:
-            return
+            return True
         self._retire(route)
         await self._settled(route)
-        del self._routes[key]
+        self._routes.pop(key, None)
+        return self._is_clear(route)
 
-    async def drain(self) -> None:
-        """Stop fetching and resynchronising; return when no append is in flight."""
+    # -- leases
+
+    def renew(self, link: str, asked_at: float, lasts_s: float) -> None:
+        """The driver's word on how long this link's partitions are ours."""
+        ends = self._ends.get(link)
+        if ends is None:
+            return
+        had = (ends.lease.exclusive, ends.lease.alive)
+        ends.lease.renew(asked_at, lasts_s)
+        if (ends.lease.exclusive, ends.lease.alive) != had:
+            for route in list(self._routes.values()):
+                self._attend(route.copy)
+
+    def wants_exclusion(self) -> list[str]:
+        """The links that an exclusive lease is needed for."""
+        return sorted({key.link for key, route in self._routes.items() if route.copy.wants_exclusion})
+
+    def lapse(self) -> None:
+        """Close the careful lines of links whose lease is over. To be called every now and then."""
+        self._workers.lapse([ends.target for ends in self._ends.values() if not ends.lease.exclusive])
+
+    def _is_clear(self, route: Route) -> bool:
+        return route.copy.clear or asyncio.get_running_loop().time() >= route.clear_at
+
+    def _count_losses(self, route: Route) -> None:
+        """Each append that was lost may be on its way for a while from now on."""
+        if route.losses != route.copy.losses:
+            flight_s = self._ends_of(route).flight_s
+            route.losses = route.copy.losses
+            route.clear_at = max(route.clear_at, asyncio.get_running_loop().time() + flight_s)
+
+    def _clear(self, route: Route) -> None:
+        route.clearing = None
+        if route.copy.awaits_clearance and self._is_clear(route):
+            route.copy.cleared()
+        self._attend(route.copy)
+
+    async def drain(self) -> bool:
+        """Stop fetching and resynchronising; return when no append is in flight, and whether all is known of what was
+        sent."""
         self._draining = True
         for route in self._routes.values():
             self._retire(route)
         for route in list(self._routes.values()):
             await self._settled(route)
+        return all(self._is_clear(route) for route in self._routes.values())
 
     async def aclose(self) -> None:
+        self._draining = True  # answers that fail from now on must not set anything going
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _retire(self, route: Route) -> None:
-        for fetcher in self._workers.fetchers.values():
-            fetcher.discard(route.copy)
-        for sender in self._workers.senders.values():
-            sender.discard(route.copy)
+        self._workers.forget(route.copy)
         if route.resync is not None:
             route.resync.cancel()
+        if route.clearing is not None:
+            route.clearing.cancel()
         route.copy.retire()
 
     async def _settled(self, route: Route) -> None:
@@ -137,6 +163,7 @@ class Lane:
             copy.stop(recreated)
             self._attend(copy)
             return
+        copy.target_topic_id = route.target_topic_id
         source_leader = route.source.leader(copy.spec.partition.source)
         target_leader = route.target.leader(copy.spec.partition.target)
         if (source_leader, target_leader) != (route.source_leader, route.target_leader):
@@ -148,62 +175,31 @@ class Lane:
 
     def _move_fetches(self, route: Route, leader: Leader | None) -> None:
         if route.source_leader is not None:
-            self._fetcher(route, route.source_leader.node).discard(route.copy)
-            route.copy.interrupted(HeliographError("the source partition has a new leader"))
+            self._workers.fetcher(self._ends_of(route), route.source_leader.node).discard(route.copy)
+            route.copy.interrupted(Trouble(Event.LEADER_MOVED, "the source partition has a new leader"))
         route.source_leader = leader
         if leader is not None:
-            self._fetcher(route, leader.node).add(route.copy)
+            self._workers.fetcher(self._ends_of(route), leader.node).add(route.copy)
         self._attend(route.copy)
 
     def _move_appends(self, route: Route, leader: Leader | None) -> None:
         if route.target_leader is not None:
-            self._sender(route, route.target_leader.node).discard(route.copy)
-            route.copy.interrupted(HeliographError("the target partition has a new leader"))
+            self._workers.forget_appends(route.copy)
+            route.copy.interrupted(Trouble(Event.LEADER_MOVED, "the target partition has a new leader"))
         route.target_leader = leader
+        route.line = None
         if leader is not None:
             route.copy.share = self._shares.of((id(route.target), leader.node))
         self._attend(route.copy)
 
-    def _wake_fetchers(self) -> None:
-        for fetcher in self._workers.fetchers.values():
-            fetcher.wake()
+    def _set_apart(self, copy: PartitionCopy) -> None:
+        """Its followers are slow: others must not wait behind it."""
+        route = self._routes.get(copy.spec.partition)
+        if route is not None:
+            route.slow_until = asyncio.get_running_loop().time() + SLOW_FOR_S
 
-    def _fetcher(self, route: Route, node: int) -> Fetcher:
-        key = (id(route.source), node)
-        fetcher = self._workers.fetchers.get(key)
-        if fetcher is None:
-            fetcher = Fetcher(route.source, node, self._limits(route), self._attend)
-            self._workers.fetchers[key] = fetcher
-            self._spawn(fetcher.run())
-        return fetcher
-
-    def _limits(self, route: Route) -> FetchLimits:
-        consumer = self._ends[route.copy.spec.partition.link].consumer
-        return self._workers.limits.setdefault(
-            id(route.source),
-            FetchLimits(
-                self._budget,
-                self._workers.fetchers,
-                consumer.fetch_max_bytes,
-                consumer.max_partition_fetch_bytes,
-                consumer.fetch_max_wait_ms,
-            ),
-        )
-
-    def _sender(self, route: Route, node: int) -> Sender:
-        key = (id(route.target), node)
-        sender = self._workers.senders.get(key)
-        if sender is None:
-            producer = self._ends[route.copy.spec.partition.link].producer
-            sender = self._workers.senders[key] = Sender(
-                route.target,
-                node,
-                request_bytes=producer.max_request_size,
-                in_flight=producer.max_in_flight_requests_per_connection,
-                on_settled=self._attend,
-            )
-            self._spawn(sender.run())
-        return sender
+    def _ends_of(self, route: Route) -> Ends:
+        return self._ends[route.copy.spec.partition.link]
 
     async def _keep_routed(self) -> None:
         """Whoever has no leader waits for one: ask again until there is. And look at all now and then: a topic that is
@@ -217,7 +213,7 @@ class Lane:
             routes = [r for r in self._routes.values() if look or not (r.source_leader and r.target_leader)]
             active = [r for r in routes if r.copy.phase not in (Phase.STOPPED, Phase.RETIRED)]
             ends = {id(end): end for r in active for end in (r.source, r.target)}
-            await asyncio.gather(*(quietly(end.refresh()) for end in ends.values()))
+            await asyncio.gather(*(quietly(end.refresh) for end in ends.values()))
             self.reroute()
 
     # -- what a copy needs next
@@ -226,20 +222,39 @@ class Lane:
         """Something happened to this copy: see to what it may do now."""
         self._answer.set()
         route = self._routes.get(copy.spec.partition)
-        if route is None or route.copy is not copy or self._draining:
+        if route is None or route.copy is not copy:
+            return
+        self._count_losses(route)
+        if self._draining:
             return
         if copy.phase is Phase.STOPPED:
             if route.source_leader is not None:
-                self._fetcher(route, route.source_leader.node).discard(copy)
+                self._workers.fetcher(self._ends_of(route), route.source_leader.node).discard(copy)
             return
         if copy.wants_resync:
             if route.resync is None or route.resync.done():
                 route.resync = self._spawn(self._resynchronise(route))
             return
-        if copy.peek() is not None and route.target_leader is not None:
-            self._sender(route, route.target_leader.node).offer(copy)
+        if copy.awaits_clearance and route.clearing is None:
+            copy.trouble = _waits(route.clear_at - asyncio.get_running_loop().time())
+            route.clearing = asyncio.get_running_loop().call_at(route.clear_at, self._clear, route)
+        self._offer(route)
         if route.source_leader is not None and copy.fetch_offset() is not None:
-            self._fetcher(route, route.source_leader.node).wake()
+            self._workers.fetcher(self._ends_of(route), route.source_leader.node).wake()
+
+    def _offer(self, route: Route) -> None:
+        """To the line it is on; to another one only when no answer is due, or its batches could overtake each other."""
+        outgoing = route.copy.peek()
+        if outgoing is None or route.target_leader is None:
+            return
+        slow = asyncio.get_running_loop().time() < route.slow_until
+        wanted = line_of(route.copy.spec.partition.target, careful=outgoing.perishable, slow=slow)
+        if route.line is None or (wanted != route.line and route.copy.settled):
+            self._workers.forget_appends(route.copy)  # the line it leaves may not have come to it yet
+            route.line = wanted
+        if wanted == route.line or wanted.careful == route.line.careful:
+            sender = self._workers.sender(self._ends_of(route), route.target_leader.node, route.line)
+            sender.offer(route.copy)
 
     async def _resynchronise(self, route: Route) -> None:
         await self._resynchroniser.run(route)
@@ -257,3 +272,11 @@ class Lane:
         self._tasks.discard(task)
         if not task.cancelled() and (problem := task.exception()) is not None:
             self._failed(problem)
+
+
+def _waits(seconds: float) -> Trouble:
+    return Trouble(
+        Event.LEASE_WAIT,
+        f"old records wait for {max(seconds, 0):.0f} s: the target cannot tell whether an append of the last holder"
+        " is still on its way",
+    )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from heliograph.cluster.batch_source import BatchSource
 from heliograph.cluster.batch_target import BatchTarget
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.properties import ClientProperties, parse_properties
-from heliograph.copier.lane import Ends, Lane
+from heliograph.copier.lane import Lane
+from heliograph.copier.lease import Lease
 from heliograph.copier.spec import CopySpec
+from heliograph.copier.workers import Ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +28,11 @@ class LinkEnds:
 
 
 class LaneClusters:
-    def __init__(self, lane: Lane) -> None:
+    """`make_lease`: a link's lease, one for each."""
+
+    def __init__(self, lane: Lane, make_lease: Callable[[], Lease] = Lease) -> None:
         self._lane = lane
+        self._make_lease = make_lease
         self._clients: dict[tuple[str, ClientProperties], ClusterClient] = {}
         self._links: dict[str, tuple[ClusterClient, ClusterClient]] = {}
 
@@ -44,16 +49,22 @@ class LaneClusters:
         # Connections of its own for each link: a long poll of one must not hold up another's fetches.
         self._lane.link(
             ends.link,
-            Ends(BatchSource(source, ends.link), BatchTarget(target, ends.link), consumer, producer),
+            Ends(
+                BatchSource(source, ends.link),
+                BatchTarget(target, ends.link),
+                consumer,
+                producer,
+                self._make_lease(),
+            ),
         )
 
-    def assign(self, specs: Iterable[CopySpec]) -> None:
+    def assign(self, specs: Iterable[CopySpec], *, clear_in_s: float = 0.0) -> None:
         """Copy these partitions; their leaders are learnt meanwhile."""
         for spec in specs:
             source, target = self._links[spec.partition.link]
             source.follow([spec.partition.source_topic])
             target.follow([spec.partition.target_topic])
-            self._lane.assign(spec)
+            self._lane.assign(spec, clear_in_s=clear_in_s)
 
     async def aclose(self) -> None:
         await asyncio.gather(*(client.aclose() for client in self._clients.values()))

@@ -1,4 +1,4 @@
-"""The state machine of one partition's copy: replies in, requests out. Sans I/O, no clock.
+"""The state machine of one partition's copy: replies in, requests out. Sans I/O; the time is an argument.
 
     RESYNC ──(synced)──▶ PROBE ──(acknowledged where expected)──▶ STREAM
       ▲                    │                                        │
@@ -10,8 +10,14 @@ RESYNC   ask the target where the copy stands (copier/resync.py); nothing is fet
 PROBE    one batch goes alone: only its acknowledgement shows that the broker has state for our producer id.
          Were a second one behind it and the first refused, the second would count as the first ever: loss.
 STREAM   as many appends in flight as the caller likes, in order, on one connection.
+         Back to PROBE whenever the broker may have forgotten the id: behind a perishable batch, and after a long
+         idleness.
 DRAIN    an append failed: every answer that is due is awaited before the target is asked again, because a
          request of a closed connection may still execute.
+
+A batch of records so old that the broker may forget the id right after it is *perishable*: nothing compares a second
+copy of it. It goes alone, under an exclusive lease (copier/lease.py), and only once every append that the last holder
+of the partition, or we ourselves, may still have on its way is over (`cleared`). Then the target is asked again.
 
 Promises: P1 and P2 by sequence = offset (compare-and-append), P3 by RESYNC, P6 by `stop`.
 """
@@ -24,10 +30,12 @@ from typing import NamedTuple
 
 from heliograph.copier.budget import Parcel, Share
 from heliograph.copier.passage import corrupt, prepare
-from heliograph.copier.recovery import stop_for
+from heliograph.copier.recovery import after_append
+from heliograph.copier.resync import Synced
 from heliograph.copier.spec import CopySpec
 from heliograph.model.errors import CorruptBatch, HeliographError, PartitionStop
-from heliograph.model.states import PartitionState, StopReason
+from heliograph.model.events import Event, Trouble
+from heliograph.model.states import BoundBy, PartitionState, StopReason
 from heliograph.wire.batch import split_batches
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition
@@ -48,6 +56,8 @@ class Outgoing(NamedTuple):
     base_offset: int
     next_offset: int
     records: int
+    perishable: bool
+    max_timestamp: int
     batch: memoryview
     parcel: Parcel
     share: Share | None
@@ -58,15 +68,27 @@ class Outgoing(NamedTuple):
 
 
 class PartitionCopy:
-    """`held_limit_bytes`: no more is fetched while this much waits here or is in flight."""
+    """`held_limit_bytes`: no more is fetched while this much waits here or is in flight.
 
-    def __init__(self, spec: CopySpec, held_limit_bytes: int) -> None:
+    `clear`: nobody, not even we, can have an append of this partition on its way.
+    """
+
+    def __init__(self, spec: CopySpec, held_limit_bytes: int, *, clear: bool = True) -> None:
         self.spec = spec
         self.phase = Phase.RESYNC
         self.stopped: PartitionStop | None = None
-        self.trouble: HeliographError | None = None  # why the last resynchronisation was needed or failed
+        self.trouble: Trouble | None = None  # why the last resynchronisation was needed or failed
+        self.clear = clear
+        self.losses = 0  # appends whose outcome nobody will tell
+        self.target_topic_id = b""  # empty where the target has none
+        self.stale = False  # metadata must be read again before the target is asked
+        self.notices: list[
+            Trouble
+        ] = []  # what an operator must hear of though it is over; the reporter empties it
         self.next_offset: int | None = None  # durable on the target; None until the first resynchronisation
         self.source_end = 0
+        self.source_watermark = 0
+        self.source_epoch = -1  # the leader epoch of the last batch fetched, or compared with the target's
         self.share: Share | None = None  # of the target broker that leads the partition
         self.interruptions = 0  # how often what was known of the target went out of date
         self.records = 0
@@ -78,6 +100,10 @@ class PartitionCopy:
         self._in_flight: deque[Outgoing] = deque()
         self._held_bytes = 0
         self._obstacle: PartitionStop | None = None  # met in the source; stops us once all before it is there
+        self._state_ms: int | None = (
+            None  # the record time by which the broker remembers our id; None: it does not
+        )
+        self._diverged_at: int | None = None  # the source no longer holds what it held from here on
 
     # -- what the caller may do now
 
@@ -106,48 +132,85 @@ class PartitionCopy:
         return self._fetch_offset if self.flowing and not self.held_back else None
 
     def peek(self) -> Outgoing | None:
-        """The batch that may be sent now."""
-        if not self._queue or (self.phase is not Phase.STREAM and not self._may_probe()):
+        """The batch that may be sent now; a perishable one under an exclusive lease only."""
+        if not self._queue or self.phase not in (Phase.PROBE, Phase.STREAM):
             return None
-        return self._queue[0]
+        head = self._queue[0]
+        alone = self.phase is Phase.PROBE or head.perishable
+        if (alone and self._in_flight) or (head.perishable and not self.clear):
+            return None
+        return head
 
-    def _may_probe(self) -> bool:
-        return self.phase is Phase.PROBE and not self._in_flight
+    @property
+    def wants_exclusion(self) -> bool:
+        """A perishable batch is on its way, or will be."""
+        return any(out.perishable for out in self._queue) or any(out.perishable for out in self._in_flight)
+
+    @property
+    def awaits_clearance(self) -> bool:
+        """A perishable batch is next, and an append of somebody may still be on its way."""
+        return bool(self._queue) and self._queue[0].perishable and not self.clear
 
     def take(self) -> Outgoing:
         """Take what `peek` showed; its answer must come through `appended`, `refused` or `lost`."""
         outgoing = self._queue.popleft()
         self._in_flight.append(outgoing)
+        if outgoing.perishable:
+            self.phase = Phase.PROBE  # nothing goes behind it, fresh or not, before it is acknowledged
         return outgoing
 
     # -- replies
 
-    def synced(self, next_offset: int) -> None:
+    def synced(self, found: Synced) -> None:
         assert self.phase is Phase.RESYNC
         assert not self._queue
         assert not self._in_flight
-        self.next_offset = self._fetch_offset = next_offset
+        if self._diverged_at is not None and found.next_offset > self._diverged_at:
+            self.stop(_diverged(self._diverged_at, found.next_offset))
+            return
+        if self.next_offset is not None and found.next_offset < self.next_offset:
+            self.notices.append(_truncated(self.next_offset, found.next_offset))
+        self.next_offset = self._fetch_offset = found.next_offset
+        self.source_epoch = found.source_epoch
+        self._state_ms = found.state_ms
         self._obstacle = None
+        self._diverged_at = None
         self._heard = False
         self.phase = Phase.PROBE
 
-    def fetched(self, reply: FetchedPartition, asked_offset: int, parcel: Parcel) -> None:
+    def fetched(self, reply: FetchedPartition, asked_offset: int, parcel: Parcel, now_ms: int) -> None:
         """Batches from the source; ignored if they are not what is wanted any more."""
         if not self.flowing or asked_offset != self._fetch_offset:
             return
+        if reply.diverging_epoch is not None:
+            self._diverge(*reply.diverging_epoch)
+            return
         self._heard = True
-        if not reply.records:
+        if not reply.records and not self._queue and not self._in_flight:
             self.trouble = None  # caught up: nothing is left that could be in trouble
+        self.source_watermark = reply.high_watermark
         self.source_end = reply.last_stable_offset if reply.last_stable_offset >= 0 else reply.high_watermark
+        if not self._in_flight and not self._queue:
+            self._doubt_state(now_ms)
         try:
-            self._enqueue(reply.records, parcel)
+            self._enqueue(reply.records, parcel, now_ms)
         except PartitionStop as stop:
             self._obstacle = stop
         except CorruptBatch as problem:
             self._obstacle = corrupt(problem)
         self._stop_at_obstacle()
 
-    def _enqueue(self, records: memoryview, parcel: Parcel) -> None:
+    def _diverge(self, epoch: int, end_offset: int) -> None:
+        self._diverged_at = end_offset
+        problem = f"the source was truncated: its leader epoch {epoch} ends at {end_offset}"
+        self._resync_later(Trouble(Event.SOURCE_DIVERGED, problem))
+
+    def _doubt_state(self, now_ms: int) -> None:
+        """The broker may have forgotten us while nothing was written: the next batch goes alone again."""
+        if self._state_ms is None or self.spec.is_perishable(self._state_ms, now_ms):
+            self.phase = Phase.PROBE
+
+    def _enqueue(self, records: memoryview, parcel: Parcel, now_ms: int) -> None:
         for header, batch in split_batches(records):
             if header.next_offset <= self._fetch_offset:
                 continue  # before what was asked for
@@ -155,31 +218,45 @@ class PartitionCopy:
             parcel.hold(self.share)
             self._queue.append(
                 Outgoing(
-                    header.base_offset, header.next_offset, header.records_count, batch, parcel, self.share
+                    header.base_offset,
+                    header.next_offset,
+                    header.records_count,
+                    self.spec.is_perishable(header.max_timestamp, now_ms),
+                    header.max_timestamp,
+                    batch,
+                    parcel,
+                    self.share,
                 )
             )
+            self.source_epoch = header.leader_epoch
             self._held_bytes += len(batch)
             self._fetch_offset = header.next_offset
 
-    def interrupted(self, problem: HeliographError) -> None:
+    def interrupted(self, trouble: Trouble, *, stale: bool = False) -> None:
         """A broker did not answer as it should: where the copy stands is checked again."""
-        self._resync_later(problem)
+        self._resync_later(trouble, stale=stale)
+
+    def cleared(self) -> None:
+        """Whatever was on its way is over: what is there now stays. The target is asked again: what it said before
+        may be out of date, whether or not a batch waits already."""
+        self.clear = True
+        self._resync_later(Trouble(Event.LEASE_WAIT, "older appends are over by now"))
 
     def appended(self, base_offset: int) -> None:
         """The broker answered the oldest append with success, at this offset."""
         outgoing = self._settle()
-        if self.phase is Phase.RETIRED and base_offset == outgoing.base_offset:
+        if base_offset > outgoing.base_offset:
+            self.stop(_wrong_place(outgoing.base_offset, base_offset))
+        elif self.phase is Phase.RETIRED and base_offset == outgoing.base_offset:
             self.next_offset = outgoing.next_offset
         elif self.phase not in (Phase.PROBE, Phase.STREAM):
             self._drained()
         elif base_offset == outgoing.base_offset:
             self._advance(outgoing)
-        elif base_offset < outgoing.base_offset:
-            self._resync_later(
-                HeliographError(f"another copier had appended offset {outgoing.base_offset} before")
-            )
         else:
-            self.stop(_wrong_place(outgoing.base_offset, base_offset))
+            self._resync_later(
+                Trouble(Event.RACED, f"another copier had appended offset {outgoing.base_offset} before")
+            )
 
     def refused(self, code: int, message: str) -> None:
         """The broker answered the oldest append with an error."""
@@ -187,18 +264,20 @@ class PartitionCopy:
         if self.phase not in (Phase.PROBE, Phase.STREAM):
             self._drained()
             return
-        stop = stop_for(code, message, outgoing.base_offset)
-        if stop is not None:
-            self.stop(stop)
+        demand = after_append(code, message, outgoing.base_offset)
+        if isinstance(demand, PartitionStop):
+            self.stop(demand)
         else:
-            self._resync_later(
-                HeliographError(f"append at {outgoing.base_offset}: {ErrorCode.name_of(code)}")
-            )
+            words = f"append at {outgoing.base_offset}: {ErrorCode.name_of(code)}"
+            self._resync_later(Trouble(demand.event, words), stale=demand.refresh)
 
     def lost(self, problem: HeliographError) -> None:
-        """No answer to the oldest append will come: its outcome is unknown."""
+        """No answer to the oldest append will come: its outcome is unknown, and it may still execute. A fresh one
+        too must be over before a perishable batch makes the broker forget what it would compare it with."""
         self._settle()
-        self._resync_later(problem)
+        self.clear = False
+        self.losses += 1
+        self._resync_later(Trouble(Event.BROKER_AWAY, problem.message), stale=True)
 
     def stop(self, stop: PartitionStop) -> None:
         self.stopped = self.stopped or stop
@@ -220,18 +299,20 @@ class PartitionCopy:
         self.next_offset = outgoing.next_offset
         self.records += outgoing.records
         self.size_bytes += len(outgoing.batch)
-        self.phase = Phase.STREAM
+        self._state_ms = outgoing.max_timestamp
+        self.phase = Phase.PROBE if outgoing.perishable else Phase.STREAM
         self._stop_at_obstacle()
 
     def _stop_at_obstacle(self) -> None:
         if self._obstacle is not None and not self._queue and not self._in_flight:
             self.stop(self._obstacle)
 
-    def _resync_later(self, problem: HeliographError) -> None:
+    def _resync_later(self, trouble: Trouble, *, stale: bool = False) -> None:
         if self.phase in (Phase.STOPPED, Phase.RETIRED):
             return
         self.interruptions += 1
-        self.trouble = problem
+        self.trouble = trouble
+        self.stale = self.stale or stale
         self._drop_queue()
         self.phase = Phase.DRAIN
         self._drained()
@@ -255,6 +336,15 @@ class PartitionCopy:
     # -- for reports
 
     @property
+    def bound_by(self) -> BoundBy | None:
+        """What the copy waits for; None while it does not flow, or must not send yet."""
+        if not self.flowing or self.awaits_clearance:
+            return None
+        if self._in_flight or (self.share is not None and self.share.full):
+            return BoundBy.TARGET
+        return BoundBy.LANE if self._queue else BoundBy.SOURCE
+
+    @property
     def state(self) -> PartitionState:
         if self.phase is Phase.STOPPED:
             return PartitionState.STOPPED
@@ -262,6 +352,22 @@ class PartitionCopy:
             return PartitionState.ALIGNING
         caught_up = self._heard and self.next_offset >= self.source_end
         return PartitionState.CAUGHT_UP if caught_up else PartitionState.COPYING
+
+
+def _truncated(known: int, found: int) -> Trouble:
+    return Trouble(
+        Event.TARGET_TRUNCATED,
+        f"the target lost acknowledged offsets [{found}, {known}): they are copied again",
+    )
+
+
+def _diverged(diverged_at: int, target_end: int) -> PartitionStop:
+    return PartitionStop(
+        StopReason.DIVERGED,
+        f"the source was truncated at {diverged_at}, the target holds its former offsets [{diverged_at}, {target_end})",
+        hint="records that consumers of the target may have read are gone from the source: compare both topics, then"
+        " delete the target topic to mirror it afresh",
+    )
 
 
 def _wrong_place(expected: int, actual: int) -> PartitionStop:

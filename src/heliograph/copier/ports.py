@@ -6,11 +6,13 @@ cluster.BatchSource and cluster.BatchTarget are the real ones; tests wrap them t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_reads import LogSpan, ProducerState
 from heliograph.cluster.metadata import Leader
+from heliograph.model.errors import HeliographError
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.batch import BatchHeader
 from heliograph.wire.fetch import FetchReply, FetchWant
@@ -34,6 +36,10 @@ class SourcePort(Protocol):
 
     async def batch_at(self, where: TopicPartition, offset: int) -> Batch | None: ...
 
+    async def open_transaction(self, where: TopicPartition) -> int | None:
+        """The producer id of the oldest transaction that is open; None: there is none."""
+        ...
+
 
 class LinePort(Protocol):
     """Appends that are executed in the order they are sent."""
@@ -41,7 +47,13 @@ class LinePort(Protocol):
     @property
     def closed(self) -> bool: ...
 
-    def send(self, entries: Sequence[ProduceEntry]) -> asyncio.Future[memoryview]: ...
+    def send(
+        self, entries: Sequence[ProduceEntry], permit: Callable[[], bool] | None = None
+    ) -> asyncio.Future[memoryview]:
+        """`permit` is asked right before the last byte leaves; if it says no, the line is closed instead."""
+        ...
+
+    def close(self, reason: HeliographError) -> None: ...
 
     def decode(self, body: memoryview) -> ProduceReply: ...
 
@@ -53,7 +65,11 @@ class TargetPort(Protocol):
 
     async def refresh(self) -> None: ...
 
-    async def line_to(self, node: int) -> LinePort: ...
+    async def line_to(self, node: int, name: LineName) -> LinePort: ...
+
+    async def ends(self, node: int, wheres: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """The log ends of these partitions by their leader; those it refuses to tell are left out."""
+        ...
 
     async def span(self, where: TopicPartition) -> LogSpan: ...
 

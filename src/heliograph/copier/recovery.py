@@ -1,52 +1,85 @@
-"""What to do about a broker's answer to an append: one table (docs/DESIGN.md, "Recovery").
+"""What to do about a broker's answer: one table (docs/DESIGN.md, "Recovery").
 
-A code of the tables stops the partition: this batch will never pass as it is, or a right is missing. Any other code
-means that another copier was first, or that the outcome is unknown: the target is asked before anything else. Nothing
-is ever sent again blindly.
+`Stop`: this batch will never pass as it is, or a right is missing. `Resynchronise`: another copier was first, or the
+outcome is unknown: the target is asked before anything else, with fresh metadata where the answer says that ours is
+out of date. Nothing is ever sent again blindly; a code that is not in the table counts as an unknown outcome.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from heliograph.model.errors import BrokerRefused, PartitionStop
+from heliograph.model.events import Event
 from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    reason: StopReason
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resynchronise:
+    event: Event
+    refresh: bool = True  # read metadata again first: the leader, or the topic itself, may be another one
+
 
 _LARGER = "raise max.message.bytes (and segment.bytes) on the target topic, then start again"
 _RIGHTS = "give the target's principal WRITE and DESCRIBE on the topic, then start again"
 _LOOK = "see the target broker's log for why it refused, then start again"
+_TIMES = (
+    "raise message.timestamp.after.max.ms and message.timestamp.before.max.ms on the target topic,"
+    " then start again"
+)
+_RACED = Resynchronise(Event.RACED, refresh=False)
+_MOVED = Resynchronise(Event.LEADER_MOVED)
+_UNKNOWN = Resynchronise(Event.APPEND_REFUSED)
 
-NEVER_PASSES: dict[int, tuple[StopReason, str]] = {
-    ErrorCode.MESSAGE_TOO_LARGE: (StopReason.TOO_LARGE, _LARGER),
-    ErrorCode.RECORD_LIST_TOO_LARGE: (StopReason.TOO_LARGE, _LARGER),
-    ErrorCode.INVALID_TIMESTAMP: (
-        StopReason.TIMESTAMP,
-        "raise message.timestamp.after.max.ms and message.timestamp.before.max.ms on the target topic,"
-        " then start again",
+APPEND_ANSWERS: dict[int, Stop | Resynchronise] = {
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: _RACED,
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: _RACED,
+    ErrorCode.INVALID_PRODUCER_EPOCH: _RACED,  # the resynchronisation finds whose epoch it is, and stops
+    ErrorCode.UNKNOWN_PRODUCER_ID: _RACED,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: _MOVED,
+    ErrorCode.FENCED_LEADER_EPOCH: _MOVED,
+    ErrorCode.UNKNOWN_LEADER_EPOCH: _MOVED,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: _MOVED,
+    ErrorCode.UNKNOWN_TOPIC_ID: _MOVED,
+    ErrorCode.INCONSISTENT_TOPIC_ID: _MOVED,
+    ErrorCode.REQUEST_TIMED_OUT: _UNKNOWN,
+    ErrorCode.NOT_ENOUGH_REPLICAS: _UNKNOWN,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _UNKNOWN,  # appended, and maybe to be truncated
+    ErrorCode.KAFKA_STORAGE_ERROR: _UNKNOWN,
+    ErrorCode.UNKNOWN_SERVER_ERROR: _UNKNOWN,
+    ErrorCode.MESSAGE_TOO_LARGE: Stop(StopReason.TOO_LARGE, _LARGER),
+    ErrorCode.RECORD_LIST_TOO_LARGE: Stop(StopReason.TOO_LARGE, _LARGER),
+    ErrorCode.INVALID_TIMESTAMP: Stop(StopReason.TIMESTAMP, _TIMES),
+    ErrorCode.CORRUPT_MESSAGE: Stop(StopReason.REFUSED, _LOOK),
+    ErrorCode.INVALID_RECORD: Stop(StopReason.REFUSED, _LOOK),
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: Stop(StopReason.REFUSED, _LOOK),
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: Stop(
+        StopReason.REFUSED, "the target broker is too old for this codec"
     ),
-    ErrorCode.CORRUPT_MESSAGE: (StopReason.REFUSED, _LOOK),
-    ErrorCode.INVALID_RECORD: (StopReason.REFUSED, _LOOK),
-    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: (StopReason.REFUSED, _LOOK),
-    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: (
-        StopReason.REFUSED,
-        "the target broker is too old for this codec",
-    ),
-    ErrorCode.POLICY_VIOLATION: (StopReason.REFUSED, _LOOK),
-    ErrorCode.INVALID_TOPIC_EXCEPTION: (StopReason.REFUSED, _LOOK),
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: (StopReason.REFUSED, _RIGHTS),
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (StopReason.REFUSED, _RIGHTS),
+    ErrorCode.POLICY_VIOLATION: Stop(StopReason.REFUSED, _LOOK),
+    ErrorCode.INVALID_TOPIC_EXCEPTION: Stop(StopReason.REFUSED, _LOOK),
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: Stop(StopReason.REFUSED, _RIGHTS),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: Stop(StopReason.REFUSED, _RIGHTS),
 }
 
 
-def stop_for(code: int, message: str, offset: int) -> PartitionStop | None:
-    """The stop that this answer demands; None: resynchronise."""
-    if code not in NEVER_PASSES:
-        return None
-    reason, hint = NEVER_PASSES[code]
+def after_append(code: int, message: str, offset: int) -> PartitionStop | Resynchronise:
+    """What a refused append demands."""
+    answer = APPEND_ANSWERS.get(code, _UNKNOWN)
+    if isinstance(answer, Resynchronise):
+        return answer
     words = f" ({message})" if message else ""
     return PartitionStop(
-        reason,
+        answer.reason,
         f"the target refused the batch at offset {offset}: {ErrorCode.name_of(code)}{words}",
-        hint=hint,
+        hint=answer.hint,
     )
 
 

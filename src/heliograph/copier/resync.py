@@ -1,6 +1,6 @@
 """Resynchronise: learn from the target where the copy stands (P3). Sans I/O.
 
-A generator: it yields questions, is sent the answers, and returns the next offset to copy, or raises
+A generator: it yields questions, is sent the answers, and returns where the copy stands, or raises
 `PartitionStop`. It has no side effects, so whoever asks may drop it at any failure and begin again.
 
     producer ─▶ target log ─▶ producer ─▶ source log ─▶ (admission) ─▶ target's last batch ─▶ the source's same
@@ -62,7 +62,19 @@ class Unsettled:
 
 Question = ReadProducer | ReadTargetLog | ReadSourceLog | ReadTargetBatch | ReadSourceBatch | Unsettled
 Answer = ProducerState | LogSpan | Batch | None
-Resync = Generator[Question, Answer, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synced:
+    """Where the copy stands. `state_ms`: the record time by which the broker remembers our producer id, None where it
+    does not. `source_epoch`: the leader epoch of the source's last batch that the target holds too, -1 if unknown."""
+
+    next_offset: int
+    state_ms: int | None = None
+    source_epoch: int = -1
+
+
+Resync = Generator[Question, Answer, Synced]
 
 
 def resynchronise(spec: CopySpec) -> Resync:
@@ -84,10 +96,15 @@ def resynchronise(spec: CopySpec) -> Resync:
     verdict = admit_partition(facts)
     if isinstance(verdict, Refused):
         raise PartitionStop(verdict.reason, verdict.message, hint=verdict.hint)
+    source_epoch = -1
     if last is not None:
-        yield from _compare(last, source)
+        source_epoch = yield from _compare(last, source)
     assert isinstance(verdict, Admitted)
-    return verdict.next_offset
+    return Synced(
+        next_offset=verdict.next_offset,
+        state_ms=producer.last_timestamp if producer else None,
+        source_epoch=source_epoch,
+    )
 
 
 def _settled(spec: CopySpec) -> Generator[Question, Answer, tuple[ProducerState | None, LogSpan]]:
@@ -135,15 +152,16 @@ def _expect_batch(answer: Answer, target_end: int) -> Batch:
     return answer
 
 
-def _compare(last: Batch, source: LogSpan) -> Generator[Question, Answer, None]:
+def _compare(last: Batch, source: LogSpan) -> Generator[Question, Answer, int]:
+    """The source's leader epoch of the batch that both hold."""
     header, view = last
     if header.base_offset < source.start:
-        return  # retention took the source's copy: the producer id and the sequence must do
+        return -1  # retention took the source's copy: the producer id and the sequence must do
     answer = yield ReadSourceBatch(header.base_offset)
     if isinstance(answer, tuple):
         source_header, source_view = answer
         if source_header.base_offset == header.base_offset and payload_equal(view, source_view):
-            return
+            return source_header.leader_epoch
     raise PartitionStop(
         StopReason.ANCHOR,
         f"the target's last batch [{header.base_offset}, {header.next_offset}) differs from the source's",

@@ -17,11 +17,11 @@ from heliograph.copier.route import Route
 from heliograph.model.errors import (
     BrokerRefused,
     CorruptBatch,
-    HeliographError,
     PartitionStop,
     ProtocolError,
     RequestFailed,
 )
+from heliograph.model.events import Event, Trouble
 from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 
@@ -47,11 +47,16 @@ class Resynchroniser:
         copy = route.copy
         while copy.wants_resync:
             await _pause(route)
+            if copy.stale:
+                await self._refresh(route)
+            if not copy.wants_resync:  # stopped meanwhile: the topic is another one, say
+                return
             interruptions = copy.interruptions
             try:
-                next_offset = await self._ask(route)
+                found = await self._ask(route)
             except PartitionStop as stop:
-                copy.stop(stop)
+                if copy.interruptions == interruptions:  # else the answers were of two leaders
+                    await self._doubt(route, stop)
             except CorruptBatch as problem:
                 copy.stop(corrupt(problem))
             except (RequestFailed, ProtocolError) as problem:
@@ -59,9 +64,10 @@ class Resynchroniser:
             else:
                 route.missing_since = None
                 if copy.interruptions == interruptions:  # else the answers are out of date
-                    copy.synced(next_offset)
+                    route.doubted = False
+                    copy.synced(found)
 
-    async def _ask(self, route: Route) -> int:
+    async def _ask(self, route: Route) -> resync.Synced:
         questions = resync.resynchronise(route.copy.spec)
         answer: resync.Answer = None
         unsettled = 0
@@ -69,7 +75,8 @@ class Resynchroniser:
             try:
                 question = questions.send(answer)
             except StopIteration as done:
-                return int(done.value)
+                found: resync.Synced = done.value
+                return found
             if isinstance(question, resync.Unsettled):
                 unsettled += 1
                 await _wait_to_settle(route, unsettled)
@@ -84,8 +91,21 @@ class Resynchroniser:
             route.copy.stop(stop)
             return
         if route.fruitless >= TOLD_AFTER:
-            route.copy.trouble = problem
-        await asyncio.gather(quietly(route.source.refresh()), quietly(route.target.refresh()))
+            event = Event.LEADER_MOVED if isinstance(problem, BrokerRefused) else Event.BROKER_AWAY
+            route.copy.trouble = Trouble(event, problem.message)
+        await self._refresh(route)
+
+    async def _doubt(self, route: Route, stop: PartitionStop) -> None:
+        """A broker that was the leader a moment ago may have told its old sequence: ask who leads now, once."""
+        if stop.reason != StopReason.SEQUENCE or route.doubted:
+            route.copy.stop(stop)
+            return
+        route.doubted = True
+        await self._refresh(route)
+
+    async def _refresh(self, route: Route) -> None:
+        route.copy.stale = False
+        await asyncio.gather(quietly(route.source.refresh), quietly(route.target.refresh))
         self._on_refreshed(route)
 
 
@@ -110,8 +130,9 @@ async def _pause(route: Route) -> None:
 async def _wait_to_settle(route: Route, rounds: int) -> None:
     """Without a slot, so that others ask meanwhile; and not mute for ever."""
     if rounds >= UNSETTLED_TOLD_AFTER:
-        route.copy.trouble = HeliographError(
-            "the last records are not on all in-sync replicas yet, or somebody else is writing"
+        route.copy.trouble = Trouble(
+            Event.UNSETTLED,
+            "the last records are not on all in-sync replicas yet, or somebody else is writing",
         )
     await asyncio.sleep(UNSETTLED_WAIT_S)
 
@@ -151,8 +172,8 @@ def _stop_for(route: Route, problem: RequestFailed | ProtocolError) -> Partition
     )
 
 
-async def quietly(refresh: Awaitable[None]) -> None:
+async def quietly(refresh: Callable[[], Awaitable[None]]) -> None:
     try:
-        await refresh
+        await refresh()
     except (RequestFailed, ProtocolError):
         return  # still unreachable: whoever needs it finds out and waits

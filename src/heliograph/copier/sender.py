@@ -1,7 +1,8 @@
-"""Appends to one target broker, for the partitions of this lane that it leads.
+"""Appends on one line to one target broker, for some of the partitions of this lane that it leads.
 
-All on one line, so that they are executed in order; a request holds at most one batch for each partition.
-Knows nothing of the source.
+One line, so that they are executed in order; a request holds at most one batch for each partition. Perishable batches
+go on careful lines only, and under the lease, which is looked at when a request is made and again before its last byte
+leaves. Knows nothing of the source.
 """
 
 from __future__ import annotations
@@ -10,29 +11,49 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
+from heliograph.cluster.line_name import LineName
+from heliograph.copier.lease import Lease
 from heliograph.copier.partition_copy import Outgoing, PartitionCopy
 from heliograph.copier.ports import LinePort, TargetPort
 from heliograph.copier.recovery import stop_for_read
-from heliograph.model.errors import BrokerRefused, HeliographError, ProtocolError, RequestFailed
+from heliograph.model.errors import (
+    BrokerRefused,
+    Disconnected,
+    HeliographError,
+    ProtocolError,
+    RequestFailed,
+)
+from heliograph.model.events import Event, Trouble
+from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.produce import ProducedPartition, ProduceEntry
+
+TOLD_AFTER_S = 3.0
 
 Sent = dict[tuple[str, int], tuple[PartitionCopy, Outgoing]]
 
 
 class Sender:
-    """`on_settled(copy)` is called after each answer that a copy was given."""
+    """`on_settled(copy)` is called after each answer that a copy was given; `on_slow(copy)` before that, when its
+    followers were slower than the line waits for them."""
 
     def __init__(
         self,
         target: TargetPort,
         node: int,
+        name: LineName,
+        lease: Lease,
         *,
         request_bytes: int,
         in_flight: int,
         on_settled: Callable[[PartitionCopy], None],
+        on_slow: Callable[[PartitionCopy], None],
     ) -> None:
         self._target = target
         self._node = node
+        self._name = name
+        self._lease = lease
+        self._permit = (lambda: lease.exclusive) if name.careful else None
+        self._on_slow = on_slow
         self._request_bytes = request_bytes
         self._in_flight_limit = in_flight
         self._on_settled = on_settled
@@ -50,6 +71,11 @@ class Sender:
     def discard(self, copy: PartitionCopy) -> None:
         self._ready.pop(copy, None)
 
+    def lapse(self) -> None:
+        """The lease is over: what is not with the broker yet must not arrive there."""
+        if self._name.careful and self._line is not None and not self._line.closed:
+            self._line.close(Disconnected("the lease ran out: no word from the driver"))
+
     async def run(self) -> None:
         while True:
             self._wake.clear()
@@ -62,7 +88,7 @@ class Sender:
                 continue
             if self._line is None or self._line.closed:
                 try:
-                    self._line = await self._target.line_to(self._node)
+                    self._line = await self._target.line_to(self._node, self._name)
                 except (RequestFailed, ProtocolError) as problem:
                     self._unreachable(problem)
                     continue
@@ -71,16 +97,19 @@ class Sender:
     def _send(self, line: LinePort) -> None:
         """As many requests as may be in flight, without a turn of the event loop in between."""
         while self._in_flight < self._in_flight_limit and (sent := self._gather()):
-            entries = [ProduceEntry(where[0], where[1], out.batch) for where, (_, out) in sent.items()]
+            entries = [
+                ProduceEntry(where[0], where[1], out.batch, copy.target_topic_id)
+                for where, (copy, out) in sent.items()
+            ]
             self._in_flight += 1
-            line.send(entries).add_done_callback(partial(self._answered, line, sent))
+            line.send(entries, self._permit).add_done_callback(partial(self._answered, line, sent))
 
     def _gather(self) -> Sent:
         """One batch of each copy that may send, up to the request's size; who has more comes again."""
         sent: Sent = {}
         size_bytes = 0
         for copy in list(self._ready):
-            outgoing = copy.peek()
+            outgoing = self._may_send(copy)
             if outgoing is None:
                 del self._ready[copy]
                 continue
@@ -92,9 +121,20 @@ class Sender:
             sent[where] = (copy, copy.take())
             size_bytes += len(outgoing.batch)
             del self._ready[copy]
-            if copy.peek() is not None:
+            if self._may_send(copy) is not None:
                 self._ready[copy] = None
         return sent
+
+    def _may_send(self, copy: PartitionCopy) -> Outgoing | None:
+        outgoing = copy.peek()
+        if outgoing is None or outgoing.perishable is not self._name.careful:
+            return None
+        allowed = self._lease.exclusive if outgoing.perishable else self._lease.alive
+        if not allowed and self._lease.lacked_s >= TOLD_AFTER_S:
+            copy.trouble = Trouble(
+                Event.LEASE_WAIT, "the driver is silent, or not elected: appends wait for it"
+            )
+        return outgoing if allowed else None
 
     def _answered(self, line: LinePort, sent: Sent, answer: asyncio.Future[memoryview]) -> None:
         self._in_flight -= 1
@@ -117,11 +157,11 @@ class Sender:
         if answer is None:
             copy.lost(missing)
         elif answer.error:
+            if answer.error == ErrorCode.REQUEST_TIMED_OUT:
+                self._on_slow(copy)
             copy.refused(answer.error, answer.message)
         else:
             copy.appended(answer.base_offset)
-        if copy.peek() is not None:
-            self.offer(copy)
         self._on_settled(copy)
 
     def _unreachable(self, problem: HeliographError) -> None:
@@ -132,5 +172,5 @@ class Sender:
             if stop is not None:
                 copy.stop(stop)
             else:
-                copy.interrupted(problem)
+                copy.interrupted(Trouble(Event.BROKER_AWAY, problem.message), stale=True)
             self._on_settled(copy)

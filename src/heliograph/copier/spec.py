@@ -8,11 +8,15 @@ from heliograph.model.admission import SEQUENCES
 from heliograph.model.partition import MirrorPartition
 
 PRODUCER_EPOCH = 0
+STATE_LASTS_MS = 86_400_000  # Kafka's default of producer.id.expiration.ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopySpec:
-    """`source` and `target` name the cluster clients to use; `producer_id` is the partition's fixed id (P2)."""
+    """`source` and `target` name the cluster clients to use; `producer_id` is the partition's fixed id (P2).
+
+    `state_lasts_ms`: how long the target's brokers remember a producer id, by the time of its last record.
+    """
 
     partition: MirrorPartition
     source: str
@@ -20,7 +24,13 @@ class CopySpec:
     target_cluster_id: str
     producer_id: int
     max_batch_bytes: int
+    state_lasts_ms: int = STATE_LASTS_MS
 
     def sequence_of(self, offset: int) -> int:
         """With identical offsets and no fillers, a record's sequence is its offset."""
         return offset % SEQUENCES
+
+    def is_perishable(self, timestamp_ms: int, now_ms: int) -> bool:
+        """Whether brokers may forget the producer id soon after a record of this time. By half of what they
+        remember: the other half is for clocks that differ and for partitions that idle."""
+        return timestamp_ms < now_ms - self.state_lasts_ms // 2

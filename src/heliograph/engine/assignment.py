@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from heliograph.copier.lane_clusters import LinkEnds
@@ -17,7 +17,10 @@ SPECS_PER_FRAME = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a lane is with one partition. `trouble` is what it recovers from by itself right now."""
+    """How far a lane is with one partition. `trouble` is what it recovers from by itself right now, `event` its code.
+
+    `bound_by`: what the copy waits for, while it waits.
+    """
 
     partition: MirrorPartition
     state: PartitionState
@@ -29,6 +32,11 @@ class Progress:
     error: str | None = None
     hint: str | None = None
     trouble: str | None = None
+    event: str | None = None
+    bound_by: str | None = None
+
+
+_REST = tuple(field.name for field in fields(Progress))[2:]
 
 
 def progress_of(copy: PartitionCopy) -> Progress:
@@ -44,6 +52,8 @@ def progress_of(copy: PartitionCopy) -> Progress:
         error=stop.message if stop else None,
         hint=stop.hint if stop else None,
         trouble=copy.trouble.message if copy.trouble else None,
+        event=copy.trouble.event if copy.trouble else None,
+        bound_by=copy.bound_by,
     )
 
 
@@ -53,20 +63,33 @@ def encode_progress(progress: Progress) -> list[Any]:
 
 def decode_progress(row: list[Any]) -> Progress:
     partition, state, *rest = row
-    names = ("next_offset", "source_end", "records", "size_bytes", "reason", "error", "hint", "trouble")
     return Progress(
         partition=MirrorPartition(*partition),
         state=PartitionState(state),
-        **dict(zip(names, rest, strict=True)),
+        **dict(zip(_REST, rest, strict=True)),
     )
 
 
-def encode_assignment(links: list[LinkEnds], specs: list[CopySpec]) -> list[Message]:
-    """The messages that give a lane these partitions: the clusters first, then the partitions in portions."""
+def encode_assignment(
+    links: list[LinkEnds], specs: list[CopySpec], *, clear_in_s: float = 0.0, pid: int | None = None
+) -> list[Message]:
+    """The messages that give a lane these partitions: the clusters first, then the partitions in portions.
+
+    `clear_in_s`: after that, whatever their last holder has sent is over. `pid`: the process that is meant; its
+    successor of the same number is given its partitions anew.
+    """
     portions = [specs[at : at + SPECS_PER_FRAME] for at in range(0, len(specs), SPECS_PER_FRAME)]
     return [
         {"type": "links", "links": [asdict(ends) for ends in links]},
-        *({"type": "assign", "partitions": [asdict(spec) for spec in portion]} for portion in portions),
+        *(
+            {
+                "type": "assign",
+                "partitions": [asdict(spec) for spec in portion],
+                "clear_in_s": clear_in_s,
+                "pid": pid,
+            }
+            for portion in portions
+        ),
     ]
 
 

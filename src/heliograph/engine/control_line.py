@@ -11,16 +11,17 @@ import contextlib
 import threading
 from collections.abc import Callable
 
+from heliograph.copier.lease import ALIVE_S
 from heliograph.engine.frames import Message, encode, prove_as_lane, read
-from heliograph.model.errors import ProtocolError
+from heliograph.model.errors import HeliographError
 
 CONNECT_TIMEOUT_S = 10.0
-SILENCE_LIMIT_S = 60.0
+SILENCE_LIMIT_S = ALIVE_S
 HEARTBEAT_S = 1.0
 
 
 class ControlLine:
-    """`on_message` and `on_end` run in this thread: they must only hand over."""
+    """`beat` makes a heartbeat. It, `on_message` and `on_end` run in this thread: they must only hand over."""
 
     def __init__(
         self,
@@ -28,9 +29,11 @@ class ControlLine:
         secret: bytes,
         lane: int,
         *,
+        beat: Callable[[], Message],
         on_message: Callable[[Message], None],
         on_end: Callable[[str], None],
     ) -> None:
+        self._beat_of = beat
         self._address = address
         self._secret = secret
         self._lane = lane
@@ -68,7 +71,7 @@ class ControlLine:
         reason = "the control line ended"
         try:
             reason = self._loop.run_until_complete(self._live())
-        except (OSError, TimeoutError, ProtocolError) as problem:
+        except (OSError, TimeoutError, HeliographError) as problem:
             reason = f"the control line failed: {problem}"
         except Exception as problem:  # noqa: BLE001 - a bug must end the lane too, not leave it without a line
             reason = f"the control line failed: {type(problem).__name__}: {problem}"
@@ -107,7 +110,7 @@ class ControlLine:
 
     async def _beat(self) -> str:
         while True:
-            self._write(encode({"type": "heartbeat"}))
+            self._write(encode(self._beat_of()))
             await asyncio.sleep(HEARTBEAT_S)
 
     async def _closed(self) -> str:

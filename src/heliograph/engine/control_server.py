@@ -16,13 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from heliograph.engine.frames import Message, encode, prove_as_driver, read
-from heliograph.model.errors import EngineLost, ProtocolError
+from heliograph.model.errors import Disconnected, EngineLost, ProtocolError
 
 UNPROVEN_AT_ONCE = 64
 START_TIMEOUT_S = 10.0
-# Lanes send a heartbeat every second. A lane that is silent is frozen: it must not hold its partitions for ever.
+# Lanes send a heartbeat every second, with the pulse of their data loop. A lane that is silent, or whose pulse stands
+# still, is frozen or lost: it must not hold its partitions for ever.
 SILENCE_TICK_S = 1.0
-SILENT_TICKS = 15
+SILENT_TICKS = 10
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +79,16 @@ class ControlServer:
         with contextlib.suppress(RuntimeError):  # the loop has ended, and every line with it
             self._loop.call_soon_threadsafe(self._write, lane, frame)
 
+    def end_line(self, lane: int) -> None:
+        """Close the line of a lane that is of no use any more."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and every line with it
+            self._loop.call_soon_threadsafe(self._abort, lane)
+
+    def _abort(self, lane: int) -> None:
+        writer = self._lines.get(lane)
+        if writer is not None:
+            writer.transport.abort()
+
     def stop(self) -> None:
         if self._thread.is_alive() and self._stopping is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
@@ -112,7 +123,7 @@ class ControlServer:
             lane = await self._prove(reader, writer)
             if lane is not None:
                 await self._listen(lane, reader, writer)
-        except ProtocolError as problem:
+        except (ProtocolError, Disconnected) as problem:
             log.warning("control line: %s", problem.message)
         except asyncio.CancelledError:
             return  # the server ends; Python 3.11's streams would report a task that ends as cancelled
@@ -135,13 +146,18 @@ class ControlServer:
         if older is not None:
             older.close()
         self._lines[lane] = writer
-        silence = _Silence()
+        silence, pulse = _Silence(), None
         watch = asyncio.create_task(self._watch(lane, writer, silence))
         try:
             while (message := await read(reader)) is not None:
-                silence.ticks = 0
+                if message.get("type") != "heartbeat" or message.get("pulse") != pulse:
+                    silence.ticks = 0
+                    pulse = message.get("pulse", pulse)
                 if self._lines.get(lane) is writer:
                     self._on_message(lane, message)
+        except Disconnected as cut:
+            log.warning("lane %d: %s", lane, cut.message)
+            silence.ticks = SILENT_TICKS  # it may be alive, and go on for a while
         finally:
             watch.cancel()
             if self._lines.get(lane) is writer:
@@ -156,7 +172,7 @@ class ControlServer:
             await asyncio.sleep(SILENCE_TICK_S)
             silence.ticks += 1
         log.warning(
-            "lane %d said nothing for %.0f s: its line is closed", lane, SILENT_TICKS * SILENCE_TICK_S
+            "lane %d gave no sign of life for %.0f s: its line is closed", lane, SILENT_TICKS * SILENCE_TICK_S
         )
         writer.transport.abort()  # what is buffered for it would never be taken
 

@@ -16,7 +16,7 @@ import json
 import secrets
 from typing import Any
 
-from heliograph.model.errors import ProtocolError
+from heliograph.model.errors import Disconnected, ProtocolError
 
 UNPROVEN_LIMIT = 1 << 10
 FRAME_LIMIT = 8 << 20
@@ -41,6 +41,8 @@ async def read(reader: asyncio.StreamReader, limit: int = FRAME_LIMIT) -> Messag
         body = await reader.readexactly(size)
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
+    except OSError as problem:
+        raise Disconnected(f"the network was cut: {problem}") from problem
     try:
         message = json.loads(body)
     except (ValueError, RecursionError) as problem:

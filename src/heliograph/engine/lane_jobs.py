@@ -16,6 +16,8 @@ from itertools import dropwhile, takewhile
 
 from heliograph.engine.lane_task import SCHEMA, LaneTicket, task_for
 from heliograph.engine.session import Loss, Session
+from heliograph.engine.versions import why_it_never_began
+from heliograph.model.events import Event
 
 BACKOFF_FIRST_S = 0.2
 BACKOFF_MAX_S = 10.0
@@ -82,6 +84,9 @@ class LaneJobs:
             if self._stopping.is_set() or self._session.lost:
                 return
             log.warning("lane %d ended (%s); starting it again in %.1f s", ticket.lane, ended, wait_s)
+            remedy = why_it_never_began(ended)
+            if remedy is not None:
+                log.error("lane %d cannot begin: %s", ticket.lane, remedy, extra={"event": Event.LANE_UNFIT})
             self._stopping.wait(wait_s)
             wait_s = min(wait_s * 2, BACKOFF_MAX_S)
 

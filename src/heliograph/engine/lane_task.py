@@ -27,6 +27,9 @@ from heliograph.engine.assignment import (
 )
 from heliograph.engine.control_line import ControlLine
 from heliograph.engine.frames import Message
+from heliograph.engine.lane_log import tell_driver
+from heliograph.engine.versions import versions
+from heliograph.model.clock import clock_of_suspended_time
 from heliograph.model.errors import HeliographError
 from heliograph.model.partition import MirrorPartition
 
@@ -83,6 +86,9 @@ class LaneTask:
         self._ticket = ticket
         self._reported: dict[MirrorPartition, Progress] = {}
         self._orders: asyncio.Queue[Message] = asyncio.Queue()
+        self._revoking: set[asyncio.Task[None]] = set()
+        self._pulse = 0
+        self._wants: list[str] = []
 
     async def live(self) -> str:
         loop = asyncio.get_running_loop()
@@ -108,30 +114,50 @@ class LaneTask:
             self._ticket.address,
             self._ticket.secret,
             self._ticket.lane,
+            beat=self._beat,
             on_message=hand_over,
             on_end=lambda reason: hand_over({"type": "end", "why": reason}),
         )
         self._lane = Lane(self._ticket.memory_bytes, fail)
         self._clusters = LaneClusters(self._lane)
         self._line.start()
-        self._line.send({"type": "hello", "pid": os.getpid(), "host": socket.gethostname()})
-        tasks = [asyncio.create_task(self._obey()), asyncio.create_task(self._report()), failure]
+        self._line.send(
+            {"type": "hello", "pid": os.getpid(), "host": socket.gethostname(), "versions": versions()}
+        )
+        tasks: list[asyncio.Future[str]] = [
+            asyncio.create_task(self._obey()),
+            asyncio.create_task(self._report()),
+            failure,
+        ]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            with tell_driver(self._line.send):
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             return str(done.pop().result())
         finally:
             for task in tasks:
                 task.cancel()
+            for revoking in self._revoking:
+                revoking.cancel()
             await self._finish()
 
+    def _beat(self) -> Message:
+        """In the line's thread: when leases are asked for, of which links, and how often the data loop has turned."""
+        return {
+            "type": "heartbeat",
+            "at": clock_of_suspended_time(),
+            "pulse": self._pulse,
+            "wants": self._wants,
+        }
+
     async def _finish(self) -> None:
+        clean = False
         try:
             async with asyncio.timeout(DRAIN_LIMIT_S):
-                await self._lane.drain()
+                clean = await self._lane.drain()
         except TimeoutError:
             pass  # what is still in flight is settled from the target by the next lane
         self._send_progress()
-        self._line.send({"type": "drained"})
+        self._line.send({"type": "drained", "clean": clean})
         await self._lane.aclose()
         await self._clusters.aclose()
         await asyncio.to_thread(self._line.close)
@@ -143,20 +169,39 @@ class LaneTask:
                 case "links":
                     for ends in decode_links(order):
                         self._clusters.open(ends)
-                case "assign":
-                    self._clusters.assign(decode_specs(order))
+                    self._line.send(
+                        self._beat()
+                    )  # nothing is sent before the driver's first word on these links
+                case "assign" if order["pid"] in (None, os.getpid()):
+                    self._clusters.assign(decode_specs(order), clear_in_s=order["clear_in_s"])
                 case "revoke":
                     for key in order["partitions"]:
-                        await self._lane.revoke(MirrorPartition(*key))
+                        self._revoke(MirrorPartition(*key))
                 case "stop":
                     return "stopped by the driver"
                 case "end":
                     return str(order["why"])
                 case "renew":
-                    pass  # any word keeps the line alive
+                    for link, lasts_s in order["leases"].items():
+                        self._lane.renew(link, order["at"], lasts_s)
+
+    def _revoke(self, key: MirrorPartition) -> None:
+        """In a task of its own: the answers that are due may take long, and other orders must not wait for them."""
+
+        async def revoke() -> None:
+            clean = await self._lane.revoke(key)
+            self._reported.pop(key, None)
+            self._line.send({"type": "revoked", "partition": key, "clean": clean})
+
+        task = asyncio.create_task(revoke())
+        self._revoking.add(task)
+        task.add_done_callback(self._revoking.discard)
 
     async def _report(self) -> str:
         while True:
+            self._pulse += 1
+            self._wants = self._lane.wants_exclusion()
+            self._lane.lapse()
             self._send_progress()
             await asyncio.sleep(PROGRESS_S)
 
@@ -164,6 +209,9 @@ class LaneTask:
         """Only what changed since the last report."""
         changed = []
         for key, copy in self._lane.copies.items():
+            while copy.notices:
+                notice = copy.notices.pop(0)
+                self._line.send({"type": "notice", "partition": key, "event": notice[0], "words": notice[1]})
             progress = progress_of(copy)
             if self._reported.get(key) != progress:
                 self._reported[key] = progress

@@ -4,30 +4,39 @@
         ▲                       │
         └───── LaneEvent ◀──────┴── LaneJobs (a lane's job, the JVM)
 
-Owns the run's secret. Events are handed to `on_event` from other threads.
+Owns the run's secret, and knows until when each lane holds a lease: heartbeats are answered here, in the control line's
+thread, so that a controller that is busy or slow ends no lease. Events are handed to `on_event` from other threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from heliograph.engine.assignment import Progress, decode_progress
 from heliograph.engine.control_server import ControlServer
+from heliograph.engine.decommission import DecommissionWatch
 from heliograph.engine.frames import Message, new_secret
-from heliograph.engine.lane_jobs import LaneJobs
+from heliograph.engine.lane_jobs import LaneJobs, job_group
+from heliograph.engine.lane_log import repeat
 from heliograph.engine.lane_task import LaneTicket
 from heliograph.engine.session import Session
+from heliograph.engine.versions import mismatch, versions
+from heliograph.model.clock import clock_of_suspended_time
+from heliograph.model.events import Event
+from heliograph.model.partition import MirrorPartition
 from heliograph.model.settings import SparkSettings
 
 
 @dataclass(frozen=True, slots=True)
 class LaneUp:
-    """A lane has connected: it holds no partition until it is given some."""
+    """A lane has connected: it holds no partition until it is given some. `unfit`: why it may not be given any."""
 
     lane: int
     pid: int
     host: str
+    unfit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +46,32 @@ class LaneProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class LaneGone:
-    """The line of a lane has ended; it is started again by itself."""
+class LaneNotice:
+    """Something about a partition that an operator must hear of, though it is over."""
 
     lane: int
+    partition: MirrorPartition
+    event: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRevoked:
+    """A lane has let go of a partition. `clean`: nothing that it sent can still arrive."""
+
+    lane: int
+    partition: MirrorPartition
+    clean: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LaneGone:
+    """The line of a lane has ended; it is started again by itself. `clean`: nothing that it sent can still arrive.
+    `silent`: it gave no sign of life before."""
+
+    lane: int
+    clean: bool = False
+    silent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,28 +82,40 @@ class SparkLost:
     hint: str
 
 
-LaneEvent = LaneUp | LaneProgress | LaneGone | SparkLost
+log = logging.getLogger(__name__)
+
+LaneEvent = LaneUp | LaneProgress | LaneNotice | LaneRevoked | LaneGone | SparkLost
+Grants = Callable[[], Mapping[str, float]]
 
 
 class Lanes:
+    """`grants()`: how long, in seconds, the driver's own right to each link lasts; called from other threads."""
+
     def __init__(
         self,
         settings: SparkSettings,
         lane_memory_bytes: int,
         on_event: Callable[[LaneEvent], None],
+        grants: Grants,
         *,
-        make_session: Callable[[SparkSettings], Session] = Session,
+        make_session: Callable[..., Session] = Session,
     ) -> None:
         self._memory_bytes = lane_memory_bytes
         self._on_event = on_event
+        self._grants = grants
+        self._leased_until: dict[tuple[int, str], float] = {}
+        self._clean: dict[int, bool] = {}
+        self._mute: set[int] = set()
+        self._leaving: DecommissionWatch | None = None
+        self._versions = versions()
         self._secret = new_secret()
         self._server = ControlServer(
             self._secret,
             self._received,
-            lambda lane: self._on_event(LaneGone(lane)),
-            on_silent=lambda lane: self._jobs.cancel(lane),
+            self._gone,
+            on_silent=self._silent,
         )
-        self.session = make_session(settings)
+        self.session = make_session(settings, lane_memory_bytes=lane_memory_bytes)
         self._jobs = LaneJobs(self.session, lambda loss: self._on_event(SparkLost(loss.message, loss.hint)))
 
     @property
@@ -87,6 +130,9 @@ class Lanes:
         host = self.session.conf("spark.driver.host")
         bound_host, port = self._server.start(self.session.conf("spark.driver.bindAddress") or host)
         address = (host or bound_host, port)
+        if self.session.conf("spark.decommission.enabled") == "true":
+            groups = {lane: job_group(lane) for lane in range(count)}
+            self._leaving = DecommissionWatch(self.session.spark.sparkContext, groups, self._hand_back)
         self._jobs.start(
             [
                 LaneTicket(lane=lane, address=address, memory_bytes=self._memory_bytes, secret=self._secret)
@@ -98,6 +144,15 @@ class Lanes:
         for message in messages:
             self._server.send(lane, message)
 
+    def leased_until(self, lane: int, link: str) -> float:
+        """Until when this lane may hold a lease of the link, by the clock that counts suspended time."""
+        return self._leased_until.get((lane, link), float("-inf"))
+
+    def abandon(self, lane: int) -> None:
+        """End a lane that is of no use as it is; it is started again."""
+        self._server.end_line(lane)
+        self._jobs.cancel(lane)
+
     def ask_to_stop(self, count: int) -> None:
         """Lanes drain and end; none is started again."""
         self._jobs.stop()
@@ -107,6 +162,8 @@ class Lanes:
     def close(self, timeout_s: float) -> None:
         """Wait for the jobs' end, then end everything that is left."""
         self._jobs.stop()
+        if self._leaving is not None:
+            self._leaving.end()
         if not self.session.lost and not self._jobs.join(timeout_s):
             self.session.cancel_all()
             self._jobs.join(timeout_s)
@@ -115,8 +172,53 @@ class Lanes:
 
     def _received(self, lane: int, message: Message) -> None:
         match message.get("type"):
+            case "heartbeat":
+                self._renew(lane, float(message["at"]), message["wants"])
             case "hello":
-                self._on_event(LaneUp(lane, int(message["pid"]), str(message["host"])))
+                self._clean[lane] = False
+                unfit = mismatch(self._versions, message["versions"])
+                self._on_event(LaneUp(lane, int(message["pid"]), str(message["host"]), unfit))
             case "progress":
                 rows = tuple(decode_progress(row) for row in message["partitions"])
                 self._on_event(LaneProgress(lane, rows))
+            case "notice":
+                where = MirrorPartition(*message["partition"])
+                self._on_event(LaneNotice(lane, where, str(message["event"]), str(message["words"])))
+            case "revoked":
+                where = MirrorPartition(*message["partition"])
+                self._on_event(LaneRevoked(lane, where, bool(message["clean"])))
+            case "drained":
+                self._clean[lane] = bool(message["clean"])
+            case "log":
+                repeat(lane, message)
+
+    def _hand_back(self, lane: int, executor: str) -> None:
+        """Its executor is being taken away: it drains, and is started again on another one."""
+        log.warning(
+            "lane %d: Spark takes executor %s away; the lane hands its partitions back",
+            lane,
+            executor,
+            extra={"event": Event.LANE_LEAVING},
+        )
+        self._server.send(lane, {"type": "stop"})
+
+    def _silent(self, lane: int) -> None:
+        self._mute.add(lane)
+        self._jobs.cancel(lane)
+
+    def _gone(self, lane: int) -> None:
+        silent = lane in self._mute
+        self._mute.discard(lane)
+        self._on_event(LaneGone(lane, self._clean.pop(lane, False), silent))
+
+    def _renew(self, lane: int, asked_at: float, wants: list[str]) -> None:
+        """The lane counts from when it asked, which was before now: its lease ends before what is noted here. Leases
+        that nobody needs are not given (0): where there was none, a lane that is lost is replaced at once. Of a link
+        that is not ours for certain there is no word at all."""
+        ours = {link: lasts_s for link, lasts_s in self._grants().items() if lasts_s > 0}
+        grants = {link: lasts_s if link in wants else 0.0 for link, lasts_s in ours.items()}
+        now = clock_of_suspended_time()
+        for link in wants:
+            lasts_s = grants.get(link, 0.0)
+            self._leased_until[lane, link] = max(now + lasts_s, self.leased_until(lane, link))
+        self._server.send(lane, {"type": "renew", "at": asked_at, "leases": grants})

@@ -7,22 +7,28 @@ then never returns. What asks it does so in a daemon thread.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from heliograph.engine.environment import lane_python
 from heliograph.engine.run_directory import RunDirectory, sweep
-from heliograph.engine.spark_conf import check_conf, conf_for, local_slots
+from heliograph.engine.spark_conf import check_conf, conf_for, local_slots, network_warning
 from heliograph.model.errors import EngineLost, UsageError
-from heliograph.model.settings import SparkSettings
+from heliograph.model.events import Event
+from heliograph.model.settings import DEFAULT_LANE_MEMORY_BYTES, SparkSettings
 
 JVM_END_TIMEOUT_S = 5.0
 CONTEXT_WATCH_S = 0.5
+EXECUTORS_LIMIT_S = 30.0
+EXECUTORS_SETTLED_S = 2.0
 _QUIET_LOG4J = """\
 rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = console
@@ -34,6 +40,8 @@ appender.console.filter.threshold.level = error
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = spark: %p %c{1}: %m%n%ex{short}
 """
+
+log = logging.getLogger(__name__)
 
 
 def check_launch(environ: Mapping[str, str]) -> None:
@@ -88,13 +96,20 @@ class ContextWatch:
 class Session:
     """A running Spark session with a directory of its own, both gone after `stop`."""
 
-    def __init__(self, settings: SparkSettings) -> None:
+    def __init__(
+        self, settings: SparkSettings, *, lane_memory_bytes: int = DEFAULT_LANE_MEMORY_BYTES
+    ) -> None:
         check_conf(settings.conf)
         check_launch(os.environ)
+        python = lane_python(settings)
+        warning = network_warning(settings)
+        if warning is not None:
+            log.warning("%s", warning, extra={"event": Event.SPARK_OPEN})
         sweep()
         self._directory = RunDirectory()
         try:
-            self.spark = _start(settings, self._directory.path)
+            conf = conf_for(settings, self._directory.path, lane_memory_bytes)
+            self.spark = _start(conf, python, self._directory.path)
             self._jvm = _jvm_of(self.spark)
         except BaseException:
             self._directory.remove()
@@ -114,7 +129,22 @@ class Session:
 
     @property
     def slots(self) -> int:
-        return self.local_slots or int(self.spark.sparkContext.defaultParallelism)
+        """How many tasks run at once. On a cluster it is waited for executors, until no more come for a while."""
+        return self.local_slots or self._settled_slots()
+
+    def _settled_slots(self) -> int:
+        context = self.spark.sparkContext
+        deadline = time.monotonic() + EXECUTORS_LIMIT_S
+        slots, since = 0, time.monotonic()
+        while time.monotonic() < deadline:
+            executors = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # less the driver
+            found = int(context.defaultParallelism) if executors else 0
+            if found != slots:
+                slots, since = found, time.monotonic()
+            elif slots and time.monotonic() - since >= EXECUTORS_SETTLED_S:
+                break
+            time.sleep(CONTEXT_WATCH_S)
+        return slots or int(context.defaultParallelism)
 
     @property
     def local_slots(self) -> int | None:
@@ -166,21 +196,20 @@ def _jvm_of(spark: Any) -> subprocess.Popen[bytes]:
     return jvm
 
 
-def _start(settings: SparkSettings, directory: Path) -> Any:
-    python = settings.python or sys.executable
+def _start(conf: Mapping[str, str], python: str, directory: Path) -> Any:
     os.environ.update({"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": sys.executable})
     (directory / "log4j2.properties").write_text(_QUIET_LOG4J)
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
-    for key, value in _as_items(conf_for(settings, directory)):
+    for key, value in _as_items(conf):
         builder = builder.config(key, value)
     try:
         session = builder.getOrCreate()
     except (PySparkException, RuntimeError, OSError, _java_error()) as problem:
         raise EngineLost(
-            f"Spark did not start on {settings.master!r}: {str(problem).splitlines()[0]}",
+            f"Spark did not start on {conf['spark.master']!r}: {str(problem).splitlines()[0]}",
             hint="check spark.master and spark.conf, and that java 17 or later is there (java -version)",
         ) from problem
     return session

@@ -22,6 +22,14 @@ class PartitionState(StrEnum):
     UNKNOWN = "unknown"
 
 
+class BoundBy(StrEnum):
+    """What a copy waits for."""
+
+    SOURCE = "source"
+    TARGET = "target"
+    LANE = "lane"
+
+
 class StopReason(StrEnum):
     """Stable codes for why a partition stopped; the message and hint travel with the stop."""
 
@@ -41,6 +49,7 @@ class StopReason(StrEnum):
     # records are gone, or the logs are not what they were
     LOST = "lost"
     TARGET_AHEAD = "target_ahead"
+    DIVERGED = "diverged"
     FOREIGN = "foreign"
     ANCHOR = "anchor"
     WRONG_PLACE = "wrong_place"
@@ -50,3 +59,4 @@ class StopReason(StrEnum):
     PARTITIONS = "partitions"
     TOPIC_CONFIG = "topic_config"
     UNSUPPORTED = "unsupported"
+    PREFLIGHT = "preflight"

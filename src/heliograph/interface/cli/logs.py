@@ -29,7 +29,9 @@ class LogFormat(StrEnum):
 
 class _TextFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # logging's own name for its hook
-        return f"{_instant(record)} {record.levelname:<7} {record.name}: {record.message}"
+        event = _event(record)
+        code = f" [{event}]" if event else ""
+        return f"{_instant(record)} {record.levelname:<7} {record.name}:{code} {record.message}"
 
 
 class _JsonFormatter(logging.Formatter):
@@ -40,6 +42,8 @@ class _JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        if event := _event(record):
+            line["event"] = event
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)
@@ -85,6 +89,11 @@ def _set_form(form: LogFormat | None) -> LogFormat | None:
             if isinstance(handler, _StderrHandler):
                 handler.setFormatter(_JsonFormatter() if form is LogFormat.json else _TextFormatter())
     return form
+
+
+def _event(record: logging.LogRecord) -> str:
+    """The stable code of what is told (docs/EVENTS.md), or nothing."""
+    return str(getattr(record, "event", None) or "")
 
 
 def _instant(record: logging.LogRecord) -> str:

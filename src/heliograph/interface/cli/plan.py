@@ -44,7 +44,8 @@ async def _planned(settings: Settings) -> dict[str, Any]:
     clusters = Clusters(settings)
     try:
         await clusters.connect()
-        return _document(plan(await clusters.observe()))
+        snapshots = await clusters.observe()
+        return _document(plan(snapshots, await clusters.preflight(snapshots)))
     finally:
         await clusters.aclose()
 

@@ -1,0 +1,140 @@
+"""What this client may do, as the brokers tell it.
+
+The questions write nothing. Brokers look at rights before anything else, so a request that cannot succeed (a heartbeat
+of nobody, a topic that is not there) tells all the same whether it would have been allowed. Must not know what a link
+needs: that is the controller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from kafka.protocol.admin import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeConfigsResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+)
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+from heliograph.cluster import group_requests
+from heliograph.cluster.admin import TOPIC_RESOURCE, call_any, configs_request, creatable, in_portions
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.messages import raise_for, unpacking
+
+BROKER_ENDPOINT = 1  # whom DescribeCluster is to describe
+
+
+class Right(IntEnum):
+    """What an ACL allows, by Kafka's own numbers."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRights:
+    """`error`: the broker's code for the topic itself. `held` None: the broker does not say what is allowed."""
+
+    error: int
+    held: frozenset[int] | None
+
+
+async def read_topic_rights(client: ClusterClient, topics: Iterable[str]) -> dict[str, TopicRights]:
+    """A topic that may not be seen has the error TOPIC_AUTHORIZATION_FAILED, whether it is there or not."""
+    found = {}
+    for names in in_portions(topics):
+        request = MetadataRequest(
+            topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names],
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=True,
+        )
+        response = await call_any(client, request, MetadataResponse)
+        with unpacking("rights on topics"):
+            for topic in response.topics:
+                held = _held(topic.authorized_operations)
+                found[topic.name] = TopicRights(error=int(topic.error_code), held=held)
+    return found
+
+
+async def read_cluster_rights(client: ClusterClient) -> frozenset[int] | None:
+    """None: the broker does not say. It says nothing, an empty set, to who may not DESCRIBE the cluster."""
+    request = DescribeClusterRequest(
+        include_cluster_authorized_operations=True,
+        endpoint_type=BROKER_ENDPOINT,
+        include_fenced_brokers=False,
+    )
+    response = await call_any(client, request, DescribeClusterResponse)
+    with unpacking("rights on the cluster"):
+        raise_for(int(response.error_code), "rights on the cluster")
+        return _held(response.authorized_operations)
+
+
+def _held(operations: Any) -> frozenset[int] | None:
+    return frozenset(int(each) for each in operations) if isinstance(operations, set) else None
+
+
+async def try_reading_producers(client: ClusterClient, topics: Iterable[str]) -> dict[str, int]:
+    """For each topic the broker's code: TOPIC_AUTHORIZATION_FAILED without READ, also of a topic that is not there."""
+    found: dict[str, int] = {}
+    for names in in_portions(topics):
+        asked = [DescribeProducersRequest.TopicRequest(name=name, partition_indexes=[0]) for name in names]
+        response = await call_any(client, DescribeProducersRequest(topics=asked), DescribeProducersResponse)
+        with unpacking("producers of topics"):
+            found |= {topic.name: int(topic.partitions[0].error_code) for topic in response.topics}
+    return found
+
+
+async def try_reading_configs(client: ClusterClient, topics: Iterable[str]) -> dict[str, int]:
+    """For each topic the broker's code: TOPIC_AUTHORIZATION_FAILED without DESCRIBE_CONFIGS, as above."""
+    found: dict[str, int] = {}
+    for names in in_portions(topics):
+        response = await call_any(
+            client, configs_request(TOPIC_RESOURCE, names, ["compression.type"]), DescribeConfigsResponse
+        )
+        with unpacking("configs of topics"):
+            found |= {result.resource_name: int(result.error_code) for result in response.results}
+    return found
+
+
+async def try_creating(
+    client: ClusterClient, shapes: Mapping[str, tuple[int, int, Mapping[str, str]]]
+) -> dict[str, tuple[int, str]]:
+    """Creates nothing: the broker only says, by a code and words, whether it would.
+
+    A shape is (partitions, replication factor, configs).
+    """
+    found: dict[str, tuple[int, str]] = {}
+    for names in in_portions(shapes):
+        request = CreateTopicsRequest(
+            topics=[creatable(name, *shapes[name]) for name in names],
+            timeout_ms=client.properties.request_timeout_ms,
+            validate_only=True,
+        )
+        response = await call_any(client, request, CreateTopicsResponse)
+        with unpacking("a trial of creating topics"):
+            found |= {t.name: (int(t.error_code), str(t.error_message or "")) for t in response.topics}
+    return found
+
+
+async def try_heartbeat(client: ClusterClient, group: str) -> int:
+    """The broker's code for a heartbeat of nobody: GROUP_AUTHORIZATION_FAILED without READ on the group.
+
+    Any broker will do, the group need not exist, and no member of it notices.
+    """
+    ask = group_requests.heartbeat(group, "nobody", 0, timeout_s=0)
+    response = await call_any(client, ask.message, ask.response_class)
+    with unpacking(f"a heartbeat to group {group}"):
+        return int(response.error_code)

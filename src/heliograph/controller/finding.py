@@ -1,0 +1,127 @@
+"""What a preflight has found, as frozen values: what is missing, where, and how to grant it. No I/O.
+
+One finding per right and cluster: a thousand topics that lack the same right are one finding that names five of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from shlex import quote
+
+from heliograph.cluster.bootstrap_servers import format_servers
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.rights import Right
+
+NAMES_SHOWN = 5
+_WORDS = {
+    Right.READ: "Read",
+    Right.WRITE: "Write",
+    Right.CREATE: "Create",
+    Right.DESCRIBE: "Describe",
+    Right.DESCRIBE_CONFIGS: "DescribeConfigs",
+}
+
+
+class Severity(StrEnum):
+    ERROR = "error"  # it will not work
+    WARNING = "warning"  # it may not, or could not be checked
+
+
+class Resource(StrEnum):
+    """What a right is on, by the option of kafka-acls.sh."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """`cluster` is its name in the config. `names`: all the topics, or the group, that it is about; empty: the link
+    as a whole. `right` and `resource` are None where it is not about a right."""
+
+    severity: Severity
+    link: str
+    cluster: str
+    message: str
+    hint: str
+    right: Right | None = None
+    resource: Resource | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics of `cluster` that it is about; empty: the link as a whole."""
+        return self.names if self.resource is Resource.TOPIC else ()
+
+    def __str__(self) -> str:
+        return f"link {self.link}: cluster {self.cluster!r}: {self.message} (hint: {self.hint})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One cluster of a link: findings about it are made here."""
+
+    link: str
+    client: ClusterClient
+
+    def find(self, severity: Severity, message: str, hint: str, topics: Iterable[str] = ()) -> Finding:
+        """One that is not about a right."""
+        names = tuple(sorted(topics))
+        return Finding(
+            severity=severity,
+            link=self.link,
+            cluster=self.client.name,
+            message=message,
+            hint=hint,
+            resource=Resource.TOPIC if names else None,
+            names=names,
+        )
+
+    def lacks(
+        self,
+        right: Right,
+        resource: Resource,
+        names: Iterable[str] = (),
+        *,
+        severity: Severity = Severity.ERROR,
+        consequence: str = "",
+    ) -> list[Finding]:
+        """One finding, or none when there is no name; a cluster needs none."""
+        named = tuple(sorted(names))
+        if not named and resource is not Resource.CLUSTER:
+            return []
+        what = f"{resource} {listed(named)}" if named else f"the {resource}"
+        message = f"{right.name} on {what} is missing" + (f": {consequence}" if consequence else "")
+        found = Finding(
+            severity=severity,
+            link=self.link,
+            cluster=self.client.name,
+            message=message,
+            hint=self._grant(right, resource, named),
+            right=right,
+            resource=resource,
+            names=named,
+        )
+        return [found]
+
+    def _grant(self, right: Right, resource: Resource, names: tuple[str, ...]) -> str:
+        """A line for a shell; in plain text every client is the same user to the brokers."""
+        properties = self.client.properties
+        user = "User:ANONYMOUS" if properties.security_protocol == "PLAINTEXT" else "User:MIRROR"
+        named = [part for name in names[:NAMES_SHOWN] for part in (f"--{resource}", quote(name))]
+        servers = format_servers(properties.bootstrap_servers)
+        line = ["kafka-acls.sh", "--bootstrap-server", servers, "--add", "--allow-principal", user]
+        line += ["--operation", _WORDS[right], *(named or [f"--{resource}"])]
+        left_out = len(names) - NAMES_SHOWN
+        return " ".join(line) + (f"  # and {left_out} more" if left_out > 0 else "")
+
+
+def listed(names: Iterable[str]) -> str:
+    """At most five of them, and how many more there are."""
+    everything = sorted(names)
+    shown = ", ".join(everything[:NAMES_SHOWN])
+    left_out = len(everything) - NAMES_SHOWN
+    return f"{shown} and {left_out} more" if left_out > 0 else shown

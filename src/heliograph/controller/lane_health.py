@@ -1,0 +1,65 @@
+"""Which lanes hang. No I/O; `now` is an argument.
+
+Health means that offsets advance, not that a process lives: a lane that has something to send, waits for no broker and
+has not advanced for 10 s hangs. Who may not send yet does not: it waits behind others at a slow broker, or for appends
+of the last holder or its lease, which it tells as trouble. Must not know what is done about a lane that hangs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from heliograph.controller.board import BoardRow
+from heliograph.model.partition import MirrorPartition
+from heliograph.model.states import BoundBy, PartitionState
+
+ADVANCE_LIMIT_S = 10.0
+# Between two looks of a driver that was frozen itself: what lanes did meanwhile is not read yet.
+SLEPT_S = 5.0
+
+
+@dataclass(slots=True)
+class _Standing:
+    """Since when a partition stands where it is."""
+
+    waits: tuple[int, str | None, bool]  # where, for what, and whether it is in trouble
+    since: float
+
+
+class LaneHealth:
+    def __init__(self, now: float) -> None:
+        self._standing: dict[MirrorPartition, _Standing] = {}
+        self._looked_at = now
+
+    def hanging(self, rows: Iterable[BoardRow], now: float) -> set[int]:
+        """The lanes that do not advance. To be asked every second, with all rows of the board."""
+        if now - self._looked_at >= SLEPT_S:
+            self._standing.clear()
+        self._looked_at = now
+        held_up, behind_broker = set(), set()  # lane and link
+        for row in rows:
+            if row.lane is None or _is_idle(row):
+                self._standing.pop(row.partition, None)
+                continue
+            stood_s = self._stood_s(row, now)
+            if row.bound_by == BoundBy.LANE and row.trouble is None:
+                if stood_s >= ADVANCE_LIMIT_S:
+                    held_up.add((row.lane, row.partition.link))
+            elif stood_s >= ADVANCE_LIMIT_S / 2:
+                behind_broker.add((row.lane, row.partition.link))
+        return {lane for lane, _ in held_up - behind_broker}
+
+    def _stood_s(self, row: BoardRow, now: float) -> float:
+        """How long it has not advanced; starts anew where what it waits for changes."""
+        waits = (row.next_offset, row.bound_by, row.trouble is not None)
+        standing = self._standing.get(row.partition)
+        if standing is None or standing.waits != waits:
+            standing = self._standing[row.partition] = _Standing(waits, now)
+        return now - standing.since
+
+
+def _is_idle(row: BoardRow) -> bool:
+    """It has nothing to send."""
+    done = row.state in (PartitionState.STOPPED, PartitionState.CAUGHT_UP)
+    return done or row.bound_by == BoundBy.SOURCE

@@ -1,0 +1,170 @@
+"""The lanes of a run: who is up, and who holds what. Turns what lanes report into orders for them.
+
+A lane that hangs (lane_health.py) is ended and its partitions move, just like one that gives no sign of life at all.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from heliograph.controller.board import Board
+from heliograph.controller.lane_health import ADVANCE_LIMIT_S, LaneHealth
+from heliograph.controller.placement import Give, Placement, Take
+from heliograph.controller.plan import CopyPartition
+from heliograph.copier.lane_clusters import LinkEnds
+from heliograph.engine.assignment import encode_assignment
+from heliograph.engine.lanes import LaneGone, LaneRevoked, Lanes, LaneUp
+from heliograph.model.errors import EngineLost
+from heliograph.model.events import Event
+from heliograph.model.partition import MirrorPartition
+from heliograph.model.states import PartitionState
+
+HELLO_LIMIT_S = 60.0  # executors may have to start first, and unpack an archive
+NO_SLOT_HINT = (
+    "lower `lanes`, or give Spark more cores or executors: a lane holds one slot for as long as it lives"
+)
+
+log = logging.getLogger("heliograph")
+
+
+@dataclass(slots=True)
+class LaneView:
+    """A lane as it is now; `pid` None while it is away, since `away_since`. `missed`: that it is, was said."""
+
+    lane: int
+    pid: int | None = None
+    host: str = ""
+    restarts: int = 0
+    away_since: float = 0.0
+    missed: bool = False
+
+
+class LaneKeeper:
+    """`now` is always by the clock that counts suspended time."""
+
+    def __init__(
+        self,
+        engine: Lanes,
+        board: Board,
+        ends: Iterable[LinkEnds],
+        flight_s: Mapping[str, float],
+        *,
+        count: int,
+        now: float,
+    ) -> None:
+        self.lanes = [LaneView(lane, away_since=now) for lane in range(count)]
+        self._engine = engine
+        self._board = board
+        self._ends = {end.link: end for end in ends}
+        self._placement = Placement(count, flight_s, now)
+        self._health = LaneHealth(now)
+        self._hung: set[int] = set()
+
+    # -- links
+
+    def adopt(
+        self, link: str, copies: Iterable[CopyPartition], clear_at: float, created: Collection[str] = ()
+    ) -> None:
+        self._placement.adopt(link, copies, clear_at, created)
+
+    def drop(self, link: str) -> None:
+        self._placement.drop(link)
+
+    # -- what lanes report
+
+    def up(self, event: LaneUp, now: float) -> None:
+        if event.unfit is not None:
+            raise EngineLost(
+                f"lane {event.lane} on {event.host} cannot work for this driver", hint=event.unfit
+            )
+        view = self.lanes[event.lane]
+        if view.pid is not None:
+            # Replaced before its end was noticed: the new one knows nothing of what it was given, and the old one
+            # may go on for a while without us.
+            self.gone(LaneGone(event.lane, silent=True), now)
+        view.pid, view.host, view.missed = event.pid, event.host, False
+        self._placement.lane_up(event.lane, now)
+        log.info(
+            "lane %d is up on %s (process %d)",
+            event.lane,
+            event.host,
+            event.pid,
+            extra={"event": Event.LANE_UP},
+        )
+
+    def gone(self, event: LaneGone, now: float) -> None:
+        view = self.lanes[event.lane]
+        view.pid, view.away_since = None, now
+        view.restarts += 1
+        hung = event.silent or event.lane in self._hung
+        self._hung.discard(event.lane)
+        self._placement.lane_gone(
+            event.lane,
+            now,
+            clean=event.clean,
+            hung=hung,
+            leased_until=lambda link: self._engine.leased_until(event.lane, link),
+        )
+        self._board.lane_gone(event.lane)
+        log.warning(
+            "lane %d is gone; its partitions wait until it is back, or move to another lane",
+            event.lane,
+            extra={"event": Event.LANE_HUNG if hung else Event.LANE_GONE},
+        )
+
+    def revoked(self, event: LaneRevoked, now: float) -> None:
+        self._placement.let_go(event.partition, event.lane, now, clean=event.clean)
+        self._board.let_go(event.partition)
+
+    # -- what to do about it
+
+    def settle(self, now: float) -> None:
+        """Give and take what can be given and taken now."""
+        for order in self._placement.orders(now, self._is_stopped):
+            match order:
+                case Give(lane=lane, copies=copies, clear_in_s=clear_in_s):
+                    self._give(lane, copies, clear_in_s)
+                case Take(lane=lane, partitions=partitions):
+                    self._engine.send(
+                        lane, [{"type": "revoke", "partitions": [list(key) for key in partitions]}]
+                    )
+
+    def _give(self, lane: int, copies: tuple[CopyPartition, ...], clear_in_s: float) -> None:
+        specs = [copy.spec for copy in copies]
+        self._board.lane_up(spec.partition for spec in specs)
+        links = {spec.partition.link for spec in specs}
+        ends = [self._ends[link] for link in sorted(links)]
+        self._engine.send(
+            lane, encode_assignment(ends, specs, clear_in_s=clear_in_s, pid=self.lanes[lane].pid)
+        )
+
+    def _is_stopped(self, partition: MirrorPartition) -> bool:
+        return self._board.rows[partition].state is PartitionState.STOPPED
+
+    def watch(self, now: float) -> None:
+        """End lanes that do not advance; say once of a lane that it does not come."""
+        for lane in self._health.hanging(self._board.rows.values(), now):
+            if self.lanes[lane].pid is None or lane in self._hung:
+                continue
+            self._hung.add(lane)
+            log.warning(
+                "lane %d has work to do and has not advanced for %.0f s: it is ended and its partitions move",
+                lane,
+                ADVANCE_LIMIT_S,
+                extra={"event": Event.LANE_HUNG},
+            )
+            self._engine.abandon(lane)
+        self._miss_lanes(now)
+
+    def _miss_lanes(self, now: float) -> None:
+        for view in self.lanes:
+            if view.pid is None and not view.missed and now - view.away_since >= HELLO_LIMIT_S:
+                view.missed = True
+                trouble = (
+                    f"lane {view.lane} has no Spark slot yet: it has not come up for {HELLO_LIMIT_S:.0f} s"
+                )
+                log.warning("%s (hint: %s)", trouble, NO_SLOT_HINT, extra={"event": Event.FEW_LANES})
+                if all(v.pid is None for v in self.lanes):
+                    self._board.lane_waits(list(self._board.rows), trouble, NO_SLOT_HINT)

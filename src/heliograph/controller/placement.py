@@ -1,0 +1,165 @@
+"""Which lane holds which partition, and who gets it next. No I/O; `now` is an argument.
+
+Every partition has a home lane. While that is away for long, or hangs, another lane has it as a guest; when the home
+is back, and stays, it is taken from the guest and given home. A partition is never given before its holder has let go
+of it or is gone, nor while a lane that is gone may hold an exclusive lease of it; and with it goes how long something
+that the last holder sent may still arrive (`clear_in_s`), which the lane waits out where the broker cannot compare
+(copier/partition_copy.py).
+
+    free ──give──▶ held ──take──▶ leaving ──let go──▶ free
+                    └── its lane is gone ───────────────┘
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from heliograph.controller.balance import balance
+from heliograph.controller.plan import CopyPartition
+from heliograph.copier.lease import ALIVE_S
+from heliograph.model.partition import MirrorPartition
+
+AWAY_LIMIT_S = 5.0  # a lane that was killed is back sooner
+HOME_AFTER_S = 5.0  # a lane that comes and goes gets nothing back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Give:
+    lane: int
+    copies: tuple[CopyPartition, ...]
+    clear_in_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Take:
+    lane: int
+    partitions: tuple[MirrorPartition, ...]
+
+
+Order = Give | Take
+
+
+@dataclass(slots=True)
+class _Place:
+    copy: CopyPartition
+    home: int
+    wanted: bool = True
+    holder: int | None = None
+    leaving: bool = False
+    recalled: bool = False  # held since before others may have been the link's driver
+    free_at: float = float("-inf")  # when its last holder has no exclusive lease any more
+    clear_at: float = float("-inf")  # when all that its last holder sent is over
+
+
+@dataclass(slots=True)
+class _LaneState:
+    up: bool = False
+    since: float = float("-inf")
+
+
+class Placement:
+    """`flight_s` by link: how long an append without an answer may still be on its way."""
+
+    def __init__(self, lanes: int, flight_s: Mapping[str, float], now: float) -> None:
+        self._lanes = {lane: _LaneState(since=now) for lane in range(lanes)}
+        self._flight_s = flight_s
+        self._places: dict[MirrorPartition, _Place] = {}
+
+    # -- what happened
+
+    def adopt(
+        self, link: str, copies: Iterable[CopyPartition], clear_at: float, created: Collection[str] = ()
+    ) -> None:
+        """This run is the link's active driver now. `clear_at`: when all that the last one's lanes sent is over; of
+        topics that were `created` just now nothing can be. What our own lanes hold from before is taken back first:
+        they know nothing of that."""
+        self.drop(link)
+        for home, portion in enumerate(balance(tuple(copies), len(self._lanes))):
+            for copy in portion:
+                new = copy.spec.partition.target_topic in created
+                self._adopt(copy, home, float("-inf") if new else clear_at)
+
+    def _adopt(self, copy: CopyPartition, home: int, clear_at: float) -> None:
+        place = self._places.setdefault(copy.spec.partition, _Place(copy, home))
+        place.copy, place.home, place.wanted = copy, home, True
+        place.recalled = place.holder is not None
+        place.clear_at = max(place.clear_at, clear_at)
+
+    def drop(self, link: str) -> None:
+        """This run is the link's active driver no more."""
+        for key, place in self._places.items():
+            if key.link == link:
+                place.wanted = False
+
+    def lane_up(self, lane: int, now: float) -> None:
+        self._lanes[lane] = _LaneState(up=True, since=now)
+
+    def lane_gone(
+        self, lane: int, now: float, *, clean: bool, hung: bool, leased_until: Callable[[str], float]
+    ) -> None:
+        """`hung`: nobody waits for it to come back, and it may go on for a while without us. A lane whose line has
+        ended is dead, or stops at once."""
+        self._lanes[lane] = _LaneState(up=False, since=now - AWAY_LIMIT_S if hung else now)
+        for key, place in self._places.items():
+            if place.holder == lane:
+                goes_on_until = now + ALIVE_S if hung else now
+                leased = leased_until(key.link)
+                over_at = max(leased, goes_on_until) + self._flight_s[key.link]
+                place.free_at = now if clean else leased
+                self._free(place, now if clean else over_at)
+
+    def let_go(self, partition: MirrorPartition, lane: int, now: float, *, clean: bool) -> None:
+        """The answer to a `Take`; one that comes after the lane was replaced, and given it anew, means nothing."""
+        place = self._places.get(partition)
+        if place is not None and place.holder == lane and place.leaving:
+            self._free(place, now if clean else now + self._flight_s[partition.link])
+
+    def _free(self, place: _Place, clear_at: float) -> None:
+        place.holder, place.leaving, place.recalled = None, False, False
+        place.clear_at = max(place.clear_at, clear_at)
+
+    # -- what to do
+
+    def orders(self, now: float, stopped: Callable[[MirrorPartition], bool]) -> list[Order]:
+        """Whatever can be done now; it is taken as done. What has `stopped` is given to nobody."""
+        taken: dict[int, list[MirrorPartition]] = defaultdict(list)
+        given: dict[tuple[int, float], list[CopyPartition]] = defaultdict(list)
+        held = Counter(place.holder for place in self._places.values() if place.holder is not None)
+        for key, place in self._places.items():
+            lane = self._lane_for(place, held, now) if place.wanted else None
+            if place.holder is not None:
+                unwanted = not place.wanted or place.recalled
+                moves = unwanted or (lane is not None and lane != place.holder)
+                if moves and not place.leaving:
+                    place.leaving = True
+                    taken[place.holder].append(key)
+            elif lane is not None and now >= place.free_at and not stopped(key):
+                place.holder = lane
+                held[lane] += 1
+                given[lane, max(place.clear_at - now, 0.0)].append(place.copy)
+        return [
+            *(Take(lane=lane, partitions=tuple(keys)) for lane, keys in taken.items()),
+            *(
+                Give(lane=lane, copies=tuple(copies), clear_in_s=clear_in_s)
+                for (lane, clear_in_s), copies in given.items()
+            ),
+        ]
+
+    def _lane_for(self, place: _Place, held: Counter[int], now: float) -> int | None:
+        """Where it belongs now; None: nowhere yet, or it stays where it is."""
+        home = self._lanes[place.home]
+        if home.up:
+            settled = place.holder in (None, place.home) or now - home.since >= HOME_AFTER_S
+            return place.home if settled else None
+        if place.holder is not None or now - home.since < AWAY_LIMIT_S:
+            return None
+        up = [lane for lane, state in self._lanes.items() if state.up]
+        return min(up, key=lambda lane: (held[lane], lane), default=None)
+
+    # -- for displays
+
+    def guests(self) -> int:
+        """How many partitions are on a lane that is not their home."""
+        return sum(p.holder is not None and p.holder != p.home for p in self._places.values())

@@ -1,0 +1,68 @@
+"""A link is made ready to be mirrored: observed again, planned, its topics created. Its active driver alone does it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from heliograph.controller.act import create
+from heliograph.controller.clusters import Clusters
+from heliograph.controller.plan import CreateTopic, Plan, RefusePartition, plan
+from heliograph.model.admission import Refused
+from heliograph.model.errors import ProtocolError, RequestFailed
+from heliograph.model.events import Event
+from heliograph.model.states import StopReason
+
+log = logging.getLogger("heliograph")
+
+
+async def prepare(clusters: Clusters, link: str) -> Plan:
+    """The plan of one link, with its topics made; those that could not be are refused, and those that somebody else has
+    made meanwhile are no creations of ours. Other links are not looked at: they were compared with each other when the
+    run began, and one that is away must not hold this one up (P7)."""
+    snapshots = [await clusters.observe_link(link)]
+    todo = plan(snapshots, await clusters.preflight(snapshots))
+    failed: dict[str, Refused] = {}
+    created: list[CreateTopic] = []
+    for creation in todo.creations:
+        try:
+            made = await create(clusters.target(creation.link), creation)
+        except (RequestFailed, ProtocolError) as problem:
+            failed[creation.topic] = _not_created(creation, problem.message)
+            continue
+        for warning in made.warnings:
+            log.warning("%s", warning)
+        if made.new:
+            created.append(creation)
+            _say_created(creation)
+    return replace(_without(todo, failed), creations=tuple(created))
+
+
+def _say_created(creation: CreateTopic) -> None:
+    log.info(
+        "created topic %s (%d partitions)",
+        creation.topic,
+        creation.shape.partitions,
+        extra={"event": Event.TOPIC_CREATED},
+    )
+
+
+def _not_created(creation: CreateTopic, message: str) -> Refused:
+    return Refused(
+        reason=StopReason.REFUSED,
+        message=message,
+        hint=f"create topic {creation.topic} on the target with {creation.shape.partitions} partitions, or exclude it",
+    )
+
+
+def _without(todo: Plan, failed: dict[str, Refused]) -> Plan:
+    """The plan less the topics that could not be made; their partitions are refused."""
+    copies, refusals = [], list(todo.refusals)
+    for copy in todo.copies:
+        partition = copy.spec.partition
+        why = failed.get(partition.target_topic)
+        if why is None:
+            copies.append(copy)
+        else:
+            refusals.append(RefusePartition(partition=partition, why=why))
+    return replace(todo, copies=tuple(copies), refusals=tuple(refusals))

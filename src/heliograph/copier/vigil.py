@@ -1,0 +1,108 @@
+"""What makes no noise by itself: looked at every few seconds, for the copies that idle.
+
+A target that lost acknowledged records in an unclean election is silent as long as nothing is appended: its ends are
+read again, all of one broker in one request. And a transaction that hangs at the source holds a read_committed mirror
+back without any error: it is told of, with the producer id that somebody must look for (P6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.ports import TargetPort
+from heliograph.copier.route import Route
+from heliograph.model.errors import ProtocolError, RequestFailed
+from heliograph.model.events import Event, Trouble
+from heliograph.model.partition import MirrorPartition
+
+LOOK_S = 3.0
+ANSWER_LIMIT_S = 3.0  # a broker that hangs must not keep us from looking at the others
+HELD_LIMIT_S = 30.0
+
+
+class Vigil:
+    """`on_change(copy)` is called for a copy that has something to do after all."""
+
+    def __init__(
+        self, routes: Mapping[MirrorPartition, Route], on_change: Callable[[PartitionCopy], None]
+    ) -> None:
+        self._routes = routes
+        self._on_change = on_change
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await self.look()
+
+    async def look(self) -> None:
+        await asyncio.gather(
+            *(self._compare_ends(*who, routes) for who, routes in self._idle().items()),
+            *(self._tell_of_transaction(route) for route in self._held_back()),
+        )
+
+    # -- the target's end
+
+    def _idle(self) -> dict[tuple[TargetPort, int], list[Route]]:
+        """Those that stand where they stood at the last look, and expect no answer."""
+        idle: dict[tuple[TargetPort, int], list[Route]] = defaultdict(list)
+        for route in self._routes.values():
+            copy = route.copy
+            still = copy.flowing and copy.settled and copy.next_offset == route.idle_offset
+            route.idle_offset = copy.next_offset if copy.next_offset is not None else -1
+            if still and route.target_leader is not None:
+                idle[route.target, route.target_leader.node].append(route)
+        return idle
+
+    async def _compare_ends(self, target: TargetPort, node: int, routes: list[Route]) -> None:
+        try:
+            async with asyncio.timeout(ANSWER_LIMIT_S):
+                ends = await target.ends(node, [r.copy.spec.partition.target for r in routes])
+        except (RequestFailed, ProtocolError, TimeoutError):
+            return  # a broker that is away is found by whoever has something to append
+        for route in routes:
+            copy = route.copy
+            end = ends.get(copy.spec.partition.target)
+            moved_on = not (copy.flowing and copy.settled) or copy.next_offset != route.idle_offset
+            if end is None or moved_on or end == copy.next_offset:
+                continue
+            problem = f"the target ends at {end}, not at {copy.next_offset} any more"
+            copy.interrupted(Trouble(Event.UNSETTLED, problem))
+            self._on_change(copy)
+
+    # -- the source's last stable offset
+
+    def _held_back(self) -> list[Route]:
+        """Those that an open transaction has held back for long; each is told of once."""
+        now = asyncio.get_running_loop().time()
+        held = []
+        for route in self._routes.values():
+            copy = route.copy
+            waits = copy.flowing and copy.next_offset == copy.source_end < copy.source_watermark
+            if not waits:
+                route.held_since = None
+            elif route.held_since is None or route.held_at != copy.source_end:
+                route.held_since, route.held_at = now, copy.source_end
+            elif now - route.held_since >= HELD_LIMIT_S:
+                route.held_since = float("inf")
+                held.append(route)
+        return held
+
+    async def _tell_of_transaction(self, route: Route) -> None:
+        copy = route.copy
+        try:
+            async with asyncio.timeout(ANSWER_LIMIT_S):
+                producer_id = await route.source.open_transaction(copy.spec.partition.source)
+        except (RequestFailed, ProtocolError, TimeoutError) as problem:
+            who = f"its producer cannot be asked for: {str(problem) or 'no answer'}"
+        else:
+            who = "its producer is not known" if producer_id is None else f"producer id {producer_id}"
+        copy.notices.append(
+            Trouble(
+                Event.TRANSACTION_OPEN,
+                f"a transaction open at offset {copy.source_end} of the source ({who}) has held back"
+                f" {copy.source_watermark - copy.source_end} offsets for {HELD_LIMIT_S:.0f} s",
+            )
+        )

@@ -1,0 +1,125 @@
+"""The fetchers and senders of a lane: one fetcher for each source broker, a few senders for each target broker.
+
+Owns which there are, and by which line a partition's batches go. Must not know what a copy needs next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+from zlib import crc32
+
+from heliograph.cluster.line_name import LineName
+from heliograph.cluster.properties import ClientProperties
+from heliograph.copier.budget import ByteBudget
+from heliograph.copier.fetcher import Fetcher, FetchLimits
+from heliograph.copier.lease import Lease
+from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.ports import SourcePort, TargetPort
+from heliograph.copier.sender import Sender
+from heliograph.model.partition import TopicPartition
+
+LINES_PER_BROKER = 2  # a broker handles one append of a line at a time, and waits for its followers meanwhile
+SLOW_LINES_PER_BROKER = 2
+
+
+@dataclass(slots=True)
+class Ends:
+    """The clusters' clients a link copies between, the consumer's and producer's properties, and the link's lease."""
+
+    source: SourcePort
+    target: TargetPort
+    consumer: ClientProperties
+    producer: ClientProperties
+    lease: Lease = field(default_factory=Lease)
+
+    @property
+    def flight_s(self) -> float:
+        """How long an append without an answer may still be on its way."""
+        return self.producer.request_timeout_ms / 1000
+
+
+def line_of(where: TopicPartition, *, careful: bool, slow: bool) -> LineName:
+    """`slow`: its followers are; others must not wait behind it."""
+    lines = SLOW_LINES_PER_BROKER if slow else LINES_PER_BROKER
+    return LineName((crc32(where.topic.encode()) + where.partition) % lines, careful, slow)
+
+
+class Workers:
+    """`spawn` runs a worker for ever. `on_change(copy)`: after it was given something; `on_slow(copy)`: see Sender."""
+
+    def __init__(
+        self,
+        budget: ByteBudget,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        *,
+        on_change: Callable[[PartitionCopy], None],
+        on_slow: Callable[[PartitionCopy], None],
+    ) -> None:
+        self._budget = budget
+        self._spawn = spawn
+        self._on_change = on_change
+        self._on_slow = on_slow
+        self._fetchers: dict[tuple[int, int], Fetcher] = {}
+        self._senders: dict[tuple[int, int, LineName], Sender] = {}
+        self._limits: dict[int, FetchLimits] = {}
+
+    def fetcher(self, ends: Ends, node: int) -> Fetcher:
+        key = (id(ends.source), node)
+        fetcher = self._fetchers.get(key)
+        if fetcher is None:
+            fetcher = self._fetchers[key] = Fetcher(ends.source, node, self._limits_of(ends), self._on_change)
+            self._spawn(fetcher.run())
+        return fetcher
+
+    def _limits_of(self, ends: Ends) -> FetchLimits:
+        consumer = ends.consumer
+        return self._limits.setdefault(
+            id(ends.source),
+            FetchLimits(
+                self._budget,
+                self._fetchers,
+                consumer.fetch_max_bytes,
+                consumer.max_partition_fetch_bytes,
+                consumer.fetch_max_wait_ms,
+            ),
+        )
+
+    def sender(self, ends: Ends, node: int, name: LineName) -> Sender:
+        key = (id(ends.target), node, name)
+        sender = self._senders.get(key)
+        if sender is None:
+            sender = self._senders[key] = Sender(
+                ends.target,
+                node,
+                name,
+                ends.lease,
+                request_bytes=ends.producer.max_request_size,
+                in_flight=ends.producer.max_in_flight_requests_per_connection,
+                on_settled=self._on_change,
+                on_slow=self._on_slow,
+            )
+            self._spawn(sender.run())
+        return sender
+
+    def forget(self, copy: PartitionCopy) -> None:
+        """Nobody fetches for it or sends for it any more."""
+        for fetcher in self._fetchers.values():
+            fetcher.discard(copy)
+        self.forget_appends(copy)
+
+    def forget_appends(self, copy: PartitionCopy) -> None:
+        for sender in self._senders.values():
+            sender.discard(copy)
+
+    def wake_fetchers(self) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.wake()
+
+    def lapse(self, lapsed: Collection[TargetPort]) -> None:
+        """The leases of these targets are over."""
+        targets = {id(target) for target in lapsed}
+        for (target, _, _), sender in self._senders.items():
+            if target in targets:
+                sender.lapse()

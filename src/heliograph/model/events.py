@@ -1,0 +1,44 @@
+"""What Heliograph tells an operator of, each under a stable code (docs/EVENTS.md; a test compares).
+
+A partition that stops tells its `StopReason` (model/states.py). The events here are of a partition that recovers by
+itself, and of the run as a whole.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Event(StrEnum):
+    # a partition goes on by itself
+    RACED = "raced"
+    BROKER_AWAY = "broker_away"
+    LEADER_MOVED = "leader_moved"
+    APPEND_REFUSED = "append_refused"
+    FETCH_REFUSED = "fetch_refused"
+    UNSETTLED = "unsettled"
+    TARGET_TRUNCATED = "target_truncated"
+    SOURCE_DIVERGED = "source_diverged"
+    TRANSACTION_OPEN = "transaction_open"
+    LEASE_WAIT = "lease_wait"
+    # the run
+    ACTIVE = "active"
+    STANDBY = "standby"
+    ELECTION = "election"
+    LANE_UP = "lane_up"
+    LANE_GONE = "lane_gone"
+    LANE_HUNG = "lane_hung"
+    LANE_UNFIT = "lane_unfit"
+    LANE_LEAVING = "lane_leaving"
+    FEW_LANES = "few_lanes"
+    SPARK_OPEN = "spark_open"
+    TOPIC_CREATED = "topic_created"
+    CLUSTER_AWAY = "cluster_away"
+
+
+class Trouble(NamedTuple):
+    """What a copy recovers from right now."""
+
+    event: Event
+    message: str

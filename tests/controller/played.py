@@ -1,0 +1,207 @@
+"""Clusters, lanes and elections that are played: what a run meets, without Kafka and Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+from heliograph.cluster.client import ClusterClient
+from heliograph.controller.clusters import Clusters
+from heliograph.controller.drivership import Active, Drivership, Role
+from heliograph.controller.finding import Finding
+from heliograph.controller.snapshot import LinkSnapshot
+from heliograph.copier.lane_clusters import LinkEnds
+from heliograph.engine.lanes import Grants, LaneEvent, LaneGone, LaneRevoked, Lanes, LaneUp
+from heliograph.model.errors import HeliographError
+from heliograph.model.partition import MirrorPartition
+
+from .observed import LINK, mirrored_sight, snapshot, source_topic, target_topic
+
+REQUEST_TIMEOUT_S = 30.0
+ENDS = LinkEnds(
+    link=LINK.name,
+    source=LINK.source,
+    target=LINK.target,
+    source_properties={"bootstrap.servers": "127.0.0.1:1"},
+    target_properties={"bootstrap.servers": "127.0.0.1:2"},
+)
+ELECTED = Active(generation=1, first=True)
+
+Look = LinkSnapshot | HeliographError
+
+
+def observed(partitions: int = 1) -> LinkSnapshot:
+    """A mirror in good order that is caught up."""
+    sights = [mirrored_sight(source_end=5, target_end=5)] * partitions
+    return snapshot(source_topic(sights=sights), targets=[target_topic(partitions=partitions)])
+
+
+class FakeClusters:
+    """`looks`: what each observation gives, the last one for ever. `hangs`: the step that never ends."""
+
+    def __init__(self, *looks: Look, hangs: str = "") -> None:
+        self.looks, self.hangs = list(looks), hangs
+        self.observations = 0
+        self.observed: list[str] = []  # links that were looked at alone
+        self.closed = False
+        self.targets: dict[str, Any] = {}
+
+    async def connect(self) -> None:
+        await self._step("connect")
+
+    async def observe(self) -> list[LinkSnapshot]:
+        return [await self._look()]
+
+    async def observe_link(self, name: str) -> LinkSnapshot:
+        self.observed.append(name)
+        return await self._look()
+
+    async def _look(self) -> LinkSnapshot:
+        self.observations += 1
+        await self._step("observe")
+        look = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        if isinstance(look, HeliographError):
+            raise look
+        return look
+
+    async def preflight(self, _snapshots: Sequence[LinkSnapshot]) -> tuple[Finding, ...]:
+        return ()
+
+    async def _step(self, name: str) -> None:
+        if name == self.hangs:
+            await asyncio.Event().wait()
+
+    def target(self, link: str) -> ClusterClient:
+        return cast(ClusterClient, self.targets.get(link))
+
+    def request_timeout_s(self, _link: str) -> float:
+        return REQUEST_TIMEOUT_S
+
+    def ends(self) -> list[LinkEnds]:
+        return [ENDS]
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+    @property
+    def made(self) -> Clusters:
+        return cast(Clusters, self)
+
+
+class FakeLanes:
+    """Lanes that come up, let go and end as they are told, on a Spark that takes `start_s`, and `slots_s` to count its
+    slots: one more than lanes may have. `deaf`: they do not end."""
+
+    def __init__(
+        self,
+        *,
+        start_s: float = 0.0,
+        come_up: bool = True,
+        slots_s: float = 0.0,
+        local_slots: int | None = 3,
+        deaf: bool = False,
+    ) -> None:
+        self.start_s, self.come_up, self.local_slots, self.deaf = start_s, come_up, local_slots, deaf
+        self.slots_s = slots_s
+        self.session = SimpleNamespace(lost=False, ui_address=None)
+        self.started = 0
+        self.closed = threading.Event()
+        self.sent: list[tuple[int, str]] = []
+        self.messages: list[tuple[int, dict[str, Any]]] = []
+        self.held: dict[MirrorPartition, int] = {}
+        self.abandoned: list[int] = []
+        self.leases: dict[tuple[int, str], float] = {}  # until when; others were never given
+        self.grants: Grants = dict
+        self.on_event: Callable[[LaneEvent], None] = lambda _: None
+
+    def make(
+        self, _spark: Any, _memory_bytes: int, on_event: Callable[[LaneEvent], None], grants: Grants
+    ) -> Lanes:
+        time.sleep(self.start_s)
+        self.on_event, self.grants = on_event, grants
+        return self.made
+
+    @property
+    def made(self) -> Lanes:
+        return cast(Lanes, self)
+
+    @property
+    def slots(self) -> int:
+        time.sleep(self.slots_s)
+        return self.local_slots or 3
+
+    def start(self, count: int) -> None:
+        self.started = count
+        for lane in range(count if self.come_up else 0):
+            self.on_event(LaneUp(lane, 100 + lane, "here"))
+
+    def send(self, lane: int, messages: Iterable[dict[str, Any]]) -> None:
+        for message in messages:
+            self.sent.append((lane, message["type"]))
+            self.messages.append((lane, message))
+            match message["type"]:
+                case "assign":
+                    self.held |= {MirrorPartition(*row["partition"]): lane for row in message["partitions"]}
+                case "revoke" if not self.deaf:
+                    for key in (MirrorPartition(*row) for row in message["partitions"]):
+                        del self.held[key]
+                        self.on_event(LaneRevoked(lane, key, clean=True))
+                case "stop" if not self.deaf:
+                    self.on_event(LaneGone(lane))
+
+    def assigned(self) -> list[tuple[int, float, list[MirrorPartition]]]:
+        """Every assignment so far: the lane, `clear_in_s`, the partitions."""
+        return [
+            (
+                lane,
+                message["clear_in_s"],
+                [MirrorPartition(*row["partition"]) for row in message["partitions"]],
+            )
+            for lane, message in self.messages
+            if message["type"] == "assign"
+        ]
+
+    def leased_until(self, lane: int, link: str) -> float:
+        return self.leases.get((lane, link), float("-inf"))
+
+    def abandon(self, lane: int) -> None:
+        self.abandoned.append(lane)
+
+    def ask_to_stop(self, count: int) -> None:
+        for lane in range(count):
+            self.send(lane, [{"type": "stop"}])
+
+    def close(self, _timeout_s: float) -> None:
+        self.closed.set()
+
+
+class FakeDrivership:
+    """Elections whose outcome is told: `at_start` by link, or the same of all."""
+
+    def __init__(self, at_start: Role | None = ELECTED) -> None:
+        self._at_start = at_start
+        self.groups: Mapping[str, tuple[ClusterClient, str]] = {}
+        self.tell: Callable[[str, Role], None] = lambda _link, _role: None
+        self.closed: list[bool] = []  # of each end, whether the group was left
+        self.granted: dict[str, float] = {}
+
+    def make(
+        self, groups: Mapping[str, tuple[ClusterClient, str]], on_change: Callable[[str, Role], None]
+    ) -> Drivership:
+        self.groups, self.tell = groups, on_change
+        return cast(Drivership, self)
+
+    def start(self) -> None:
+        if self._at_start is not None:
+            for link in self.groups:
+                self.tell(link, self._at_start)
+
+    def grants(self) -> dict[str, float]:
+        return dict(self.granted)
+
+    async def aclose(self, *, leave: bool = True) -> None:
+        self.closed.append(leave)

@@ -1,0 +1,377 @@
+"""Preflight: brokers' answers become findings, one for each right that is missing; what is not said is not guessed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from heliograph.cluster.admin import read_state_lasts_ms
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, TopicMetadata
+from heliograph.cluster.properties import ClientProperties
+from heliograph.cluster.rights import Right
+from heliograph.controller.finding import Finding, Resource, Severity, listed
+from heliograph.controller.preflight import preflight
+from heliograph.controller.preflight_brokers import TARGET_NEEDS
+from heliograph.model.errors import ClusterUnreachable, Disconnected
+from heliograph.model.link import Link
+from heliograph.model.partition import TopicPartition
+from heliograph.wire.api_keys import ApiKey
+from heliograph.wire.error_codes import ErrorCode
+
+from .observed import LINK, NYC_ID, SF_ID, snapshot, source_topic, target_topic
+
+EVERY_RIGHT = frozenset(range(3, 13))
+DENIED, GONE = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+DAY_MS = 86_400_000
+
+
+class FakeCluster:
+    """Brokers 1..n that check rights as Kafka does: `held` by topic, `None` for a topic of which they say nothing.
+
+    A topic that is not in `held` is not there, and may be seen. `hidden` ones may not be seen.
+    """
+
+    properties = ClientProperties(bootstrap_servers=(("127.0.0.1", 9092),))
+
+    def __init__(self, name: str, held: Mapping[str, frozenset[int] | None], *, brokers: int = 1) -> None:
+        self.name, self.held = name, dict(held)
+        self.hidden: set[str] = set()
+        self.cluster_rights: frozenset[int] | None = EVERY_RIGHT
+        self.creation: tuple[int, str] = (0, "")
+        self.heartbeat = int(ErrorCode.NOT_COORDINATOR)
+        self.expiries: dict[int, int | Exception] = dict.fromkeys(range(1, brokers + 1), DAY_MS)
+        self.versions = {need.api_key: (need.versions[0], need.versions[-1]) for need in TARGET_NEEDS}
+        self.versions |= {ApiKey.DESCRIBE_CLUSTER: (0, 1)}
+        self.unreachable: set[int] = set()
+        self.end_error = 0
+        self.asked: list[str] = []
+        self.metadata = ClusterMetadata(
+            cluster_id=f"{name}-id",
+            controller=1,
+            brokers={node: Broker(node, "127.0.0.1", 9092) for node in range(1, brokers + 1)},
+            topics={topic: _topic(topic, brokers) for topic in held},
+        )
+
+    def leader(self, where: TopicPartition) -> Leader | None:
+        return self.metadata.leader(where)
+
+    async def connection(self, node: int, _purpose: str) -> Any:
+        if node in self.unreachable:
+            raise Disconnected(f"broker {node} cannot be reached")
+        return SimpleNamespace(address=f"broker-{node}:9092", versions=self.versions)
+
+    async def call(self, node: int, request: Any, _response: type[Any], **_: Any) -> Any:
+        await self.connection(node, "control")
+        self.asked.append(request.name)
+        return getattr(self, f"_{request.name.removesuffix('Request')}")(node, request)
+
+    def _Metadata(self, _node: int, request: Any) -> Any:
+        assert request.include_topic_authorized_operations
+        return SimpleNamespace(topics=[self._rights(topic.name) for topic in request.topics])
+
+    def _rights(self, name: str) -> Any:
+        code = DENIED if name in self.hidden else 0 if name in self.held else GONE
+        held = self.held.get(name)
+        said = set(held) if held is not None and not code else None
+        return SimpleNamespace(name=name, error_code=code, authorized_operations=said)
+
+    def _DescribeCluster(self, _node: int, _request: Any) -> Any:
+        held = self.cluster_rights
+        return SimpleNamespace(error_code=0, authorized_operations=None if held is None else set(held))
+
+    def _CreateTopics(self, _node: int, request: Any) -> Any:
+        assert request.validate_only
+        code, words = self.creation
+        return SimpleNamespace(
+            topics=[
+                SimpleNamespace(name=t.name, error_code=code, error_message=words) for t in request.topics
+            ]
+        )
+
+    def _Heartbeat(self, _node: int, _request: Any) -> Any:
+        return SimpleNamespace(error_code=self.heartbeat)
+
+    def _DescribeProducers(self, _node: int, request: Any) -> Any:
+        def answer(name: str) -> Any:
+            code = self._rights(name).error_code
+            return SimpleNamespace(
+                name=name, partitions=[SimpleNamespace(error_code=code, active_producers=[])]
+            )
+
+        return SimpleNamespace(topics=[answer(topic.name) for topic in request.topics])
+
+    def _ListOffsets(self, _node: int, request: Any) -> Any:
+        assert request.replica_id >= 0
+        answer = SimpleNamespace(error_code=self.end_error, offset=7)
+        return SimpleNamespace(topics=[SimpleNamespace(partitions=[answer])])
+
+    def _DescribeConfigs(self, node: int, request: Any) -> Any:
+        if request.resources[0].resource_type == 2:
+            codes = {r.resource_name: self._rights(r.resource_name).error_code for r in request.resources}
+            results = [SimpleNamespace(resource_name=name, error_code=code) for name, code in codes.items()]
+            return SimpleNamespace(results=results)
+        expiry = self.expiries[node]
+        if isinstance(expiry, Exception):
+            raise expiry
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED if expiry < 0 else 0
+        config = SimpleNamespace(name="producer.id.expiration.ms", value=str(expiry))
+        return SimpleNamespace(results=[SimpleNamespace(error_code=code, configs=[] if code else [config])])
+
+
+def _topic(name: str, brokers: int) -> TopicMetadata:
+    leaders = {number: Leader(number + 1, 0) for number in range(brokers)}
+    return TopicMetadata(
+        name=name, topic_id="", internal=False, error=0, leaders=leaders, replication_factor=1
+    )
+
+
+def check(
+    source: FakeCluster, target: FakeCluster, *, link: Link = LINK, one_cluster: bool = False
+) -> tuple[Finding, ...]:
+    seen = snapshot(
+        *(source_topic(name) for name in source.held),
+        link=link,
+        target_id=SF_ID if one_cluster else NYC_ID,
+        targets=[target_topic(name) for name in target.held],
+    )
+    return asyncio.run(preflight(link, cast(ClusterClient, source), cast(ClusterClient, target), seen))
+
+
+def clusters(*topics: str, brokers: int = 1) -> tuple[FakeCluster, FakeCluster]:
+    """Source and target with these topics on both, and every right."""
+    rights = dict.fromkeys(topics or ("orders",), EVERY_RIGHT)
+    return FakeCluster("sf", rights, brokers=brokers), FakeCluster("nyc", rights, brokers=brokers)
+
+
+def test_where_nothing_is_missing_nothing_is_found() -> None:
+    assert check(*clusters("orders", "payments", brokers=3)) == ()
+
+
+@pytest.mark.parametrize("right", [Right.READ, Right.DESCRIBE_CONFIGS])
+def test_a_right_that_the_source_lacks_is_named_with_the_line_that_grants_it(right: Right) -> None:
+    source, target = clusters()
+    source.held["orders"] = EVERY_RIGHT - {right}
+    (found,) = check(source, target)
+    assert (found.severity, found.cluster, found.right, found.topics) == (
+        Severity.ERROR,
+        "sf",
+        right,
+        ("orders",),
+    )
+    words = {Right.READ: "Read", Right.DESCRIBE_CONFIGS: "DescribeConfigs"}[right]
+    assert found.hint == (
+        "kafka-acls.sh --bootstrap-server 127.0.0.1:9092 --add --allow-principal User:ANONYMOUS"
+        f" --operation {words} --topic orders"
+    )
+
+
+@pytest.mark.parametrize("right", [Right.READ, Right.WRITE, Right.DESCRIBE_CONFIGS])
+def test_a_right_that_the_target_lacks_is_named(right: Right) -> None:
+    source, target = clusters()
+    target.held["orders"] = EVERY_RIGHT - {right}
+    (found,) = check(source, target)
+    assert (found.cluster, found.right, found.resource, found.names) == (
+        "nyc",
+        right,
+        Resource.TOPIC,
+        ("orders",),
+    )
+
+
+def test_many_topics_that_lack_one_right_are_one_finding_with_five_names() -> None:
+    names = [f"topic-{number:03}" for number in range(250)]
+    source, target = clusters(*names)
+    target.held = dict.fromkeys(names, frozenset({Right.READ, Right.DESCRIBE, Right.DESCRIBE_CONFIGS}))
+    (found,) = check(source, target)
+    assert found.topics == tuple(names)
+    assert "topic-000, topic-001, topic-002, topic-003, topic-004 and 245 more" in found.message
+    assert "topic-005" not in str(found)
+    assert found.hint.endswith("# and 245 more")
+
+
+def test_everything_that_is_missing_is_told_at_once_errors_first() -> None:
+    source, target = clusters()
+    source.held["orders"] = frozenset({Right.DESCRIBE})
+    target.held["orders"] = frozenset({Right.DESCRIBE, Right.READ})
+    target.heartbeat = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    target.expiries[1] = -1
+    found = check(source, target)
+    assert [(f.severity, f.cluster, f.right, f.resource) for f in found] == [
+        (Severity.ERROR, "sf", Right.READ, Resource.TOPIC),
+        (Severity.ERROR, "sf", Right.DESCRIBE_CONFIGS, Resource.TOPIC),
+        (Severity.ERROR, "nyc", Right.WRITE, Resource.TOPIC),
+        (Severity.ERROR, "nyc", Right.DESCRIBE_CONFIGS, Resource.TOPIC),
+        (Severity.ERROR, "nyc", Right.READ, Resource.GROUP),
+        (Severity.WARNING, "nyc", Right.DESCRIBE_CONFIGS, Resource.CLUSTER),
+    ]
+
+
+def test_the_group_that_must_be_readable_is_the_one_of_the_election() -> None:
+    source, target = clusters()
+    target.heartbeat = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    (found,) = check(source, target)
+    assert found.names == ("heliograph.sf-to-nyc.sf-cluster-id",)
+    assert "--group heliograph.sf-to-nyc.sf-cluster-id" in found.hint
+    assert found.topics == ()  # it is about the link as a whole
+
+
+def test_brokers_that_do_not_tell_rights_are_warned_of_and_not_judged() -> None:
+    source, target = clusters()
+    source.held["orders"] = None
+    (found,) = check(source, target)
+    assert (found.severity, found.cluster, found.right) == (Severity.WARNING, "sf", None)
+    assert "not checked" in found.message
+
+
+def test_a_source_topic_that_the_config_names_and_nobody_may_see_is_told() -> None:
+    source, target = clusters()
+    source.hidden = {"secret"}
+    link = Link(name="sf-to-nyc", source="sf", target="nyc", topics=("orders", "secret", "later", "x.*"))
+    (found,) = check(source, target, link=link)
+    assert (found.right, found.topics) == (Right.DESCRIBE, ("secret",))
+
+
+def test_a_target_topic_that_must_be_created_needs_the_right_to() -> None:
+    source, target = FakeCluster("sf", {"orders": EVERY_RIGHT}), FakeCluster("nyc", {})
+    assert check(source, target) == ()
+    target.creation = (DENIED, "Authorization failed.")
+    (found,) = check(source, target)
+    assert (found.severity, found.right, found.topics) == (Severity.ERROR, Right.CREATE, ("orders",))
+
+
+def test_a_creation_that_a_policy_forbids_is_told_in_the_brokers_words() -> None:
+    source, target = FakeCluster("sf", {"orders": EVERY_RIGHT}), FakeCluster("nyc", {})
+    target.creation = (ErrorCode.POLICY_VIOLATION, "names begin with a team")
+    (found,) = check(source, target)
+    assert found.severity is Severity.WARNING
+    assert "POLICY_VIOLATION: names begin with a team" in found.message
+
+
+def test_a_config_that_the_target_does_not_know_is_no_obstacle_to_creation() -> None:
+    source, target = FakeCluster("sf", {"orders": EVERY_RIGHT}), FakeCluster("nyc", {})
+    target.creation = (ErrorCode.INVALID_CONFIG, "Unknown topic config name: message.timestamp.after.max.ms")
+    assert check(source, target) == ()
+
+
+@pytest.mark.parametrize("cluster_rights", [None, frozenset(), frozenset({Right.DESCRIBE, Right.CREATE})])
+def test_the_right_to_write_a_new_topic_is_doubted_unless_every_right_is_there(
+    cluster_rights: frozenset[int] | None,
+) -> None:
+    source, target = FakeCluster("sf", {"orders": EVERY_RIGHT}), FakeCluster("nyc", {})
+    target.cluster_rights = cluster_rights
+    (found,) = check(source, target)
+    assert found.severity is Severity.WARNING
+    assert "cannot be known before" in found.message
+
+
+def test_a_new_topic_that_may_not_be_seen_lacks_all_that_can_be_asked() -> None:
+    source, target = FakeCluster("sf", {"orders": EVERY_RIGHT}), FakeCluster("nyc", {})
+    target.hidden = {"orders"}
+    assert {f.right for f in check(source, target)} == {Right.DESCRIBE, Right.READ, Right.DESCRIBE_CONFIGS}
+
+
+def test_one_cluster_at_both_ends_is_said_once_and_its_topics_are_not_judged_as_targets() -> None:
+    source, target = clusters("orders", "payments")
+    target.held = dict.fromkeys(target.held, frozenset[int]())
+    (found,) = check(source, target, one_cluster=True)
+    assert found.severity is Severity.ERROR
+    assert f"same Kafka cluster ({SF_ID})" in found.message
+
+
+def test_a_target_before_2_8_is_refused_with_what_it_lacks() -> None:
+    source, target = clusters()
+    del target.versions[ApiKey.DESCRIBE_PRODUCERS]
+    (found,) = check(source, target)
+    assert found.severity is Severity.ERROR
+    assert "offers no version of DescribeProducers" in found.message
+    assert "Kafka 2.8" in found.hint
+
+
+def test_a_source_before_0_11_is_refused_with_what_it_lacks() -> None:
+    source, target = clusters()
+    source.versions[ApiKey.FETCH] = (0, 3)
+    (found,) = check(source, target)
+    assert (found.severity, found.cluster) == (Severity.ERROR, "sf")
+    assert "offers versions 0 to 3 of Fetch" in found.message
+
+
+def test_a_broker_that_cannot_be_reached_from_here_is_a_warning_that_names_it() -> None:
+    source, target = clusters(brokers=3)
+    target.unreachable = {2}
+    (found,) = check(source, target)
+    assert (found.severity, found.message) == (Severity.WARNING, "broker 2 cannot be reached")
+    assert "advertised.listeners" in found.hint
+
+
+def test_a_cluster_of_which_no_broker_can_be_reached_is_unreachable() -> None:
+    source, target = clusters(brokers=2)
+    target.unreachable = {1, 2}
+    with pytest.raises(ClusterUnreachable, match="cannot be reached"):
+        check(source, target)
+
+
+def test_every_broker_that_leads_is_asked_once_what_a_copier_asks() -> None:
+    source, target = clusters("a", "b", "c", brokers=3)
+    check(source, target)
+    assert target.asked.count("ListOffsetsRequest") == 3
+    assert target.asked.count("DescribeProducersRequest") == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "severity"),
+    [(ErrorCode.INVALID_REQUEST, Severity.ERROR), (ErrorCode.NOT_LEADER_OR_FOLLOWER, Severity.WARNING)],
+)
+def test_a_target_that_does_not_tell_where_its_logs_end_is_found(code: int, severity: Severity) -> None:
+    source, target = clusters(brokers=2)
+    target.end_error = code
+    (found,) = check(source, target)
+    assert found.severity is severity
+    assert "orders:0, orders:1 cannot be read" in found.message
+
+
+def test_nothing_is_asked_of_a_topic_that_may_not_be_read() -> None:
+    source, target = clusters()
+    target.held["orders"] = EVERY_RIGHT - {Right.READ}
+    check(source, target)
+    assert "ListOffsetsRequest" not in target.asked
+
+
+def state_lasts(target: FakeCluster) -> int | None:
+    return asyncio.run(read_state_lasts_ms(cast(ClusterClient, target)))
+
+
+def test_the_least_expiry_of_all_brokers_counts() -> None:
+    _, target = clusters(brokers=3)
+    target.expiries = {1: DAY_MS, 2: 3_600_000, 3: 2 * DAY_MS}
+    assert state_lasts(target) == 3_600_000
+
+
+def test_a_broker_that_does_not_tell_its_expiry_counts_with_the_default() -> None:
+    _, target = clusters(brokers=2)
+    target.expiries = {1: 9 * DAY_MS, 2: Disconnected("gone")}
+    assert state_lasts(target) == DAY_MS
+    target.expiries = {1: 1000, 2: Disconnected("gone")}
+    assert state_lasts(target) == 1000
+
+
+def test_an_expiry_that_may_not_be_read_is_none() -> None:
+    _, target = clusters()
+    target.expiries = {1: -1}
+    assert state_lasts(target) is None
+
+
+def test_an_expiry_that_no_broker_tells_is_an_error() -> None:
+    _, target = clusters()
+    target.expiries = {1: Disconnected("gone")}
+    with pytest.raises(Disconnected):
+        state_lasts(target)
+
+
+def test_a_list_of_names_ends_after_five() -> None:
+    assert listed(["b", "a"]) == "a, b"
+    assert listed("abcdefg") == "a, b, c, d, e and 2 more"

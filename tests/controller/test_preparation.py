@@ -1,0 +1,119 @@
+"""A link is made ready: its topics are created, and one that cannot be stops alone (P7)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from heliograph.cluster.client import ClusterClient
+from heliograph.controller import preparation
+from heliograph.controller.act import Made
+from heliograph.controller.plan import CreateTopic, Plan
+from heliograph.controller.preparation import prepare
+from heliograph.model.errors import BrokerRefused, ClusterUnreachable, Disconnected, ProtocolError
+from heliograph.model.states import StopReason
+
+from .observed import LINK, partition, snapshot, source_sight, source_topic
+from .played import FakeClusters, observed
+
+TOPICS = [source_topic(name, [source_sight(0, 10)] * 2) for name in ("orders", "payments")]
+
+
+class Creations:
+    """What was created, and where; `problems` by topic. `there`: what somebody else has created meanwhile."""
+
+    def __init__(self, **problems: Exception) -> None:
+        self.problems = problems
+        self.made: list[str] = []
+        self.there: set[str] = set()
+        self.warnings: tuple[str, ...] = ()
+
+    async def create(self, target: ClusterClient, creation: CreateTopic) -> Made:
+        assert str(target) == "the target of sf-to-nyc"
+        self.made.append(creation.topic)
+        if creation.topic in self.problems:
+            raise self.problems[creation.topic]
+        return Made(new=creation.topic not in self.there, warnings=self.warnings)
+
+
+def prepared(
+    clusters: FakeClusters, creations: Creations | None = None, *, monkeypatch: pytest.MonkeyPatch
+) -> Plan:
+    monkeypatch.setattr(preparation, "create", (creations or Creations()).create)
+    clusters.targets = {LINK.name: "the target of sf-to-nyc"}
+    return asyncio.run(prepare(clusters.made, LINK.name))
+
+
+def test_topics_that_are_missing_are_created_and_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    creations = Creations()
+    creations.warnings = ("the target does not know x.y",)
+    todo = prepared(FakeClusters(snapshot(*TOPICS)), creations, monkeypatch=monkeypatch)
+    assert creations.made == ["orders", "payments"]
+    assert [c.topic for c in todo.creations] == ["orders", "payments"]
+    assert (len(todo.copies), todo.refusals) == (4, ())
+    codes = [getattr(r, "event", None) for r in caplog.records]
+    assert codes.count("topic_created") == 2
+    assert "the target does not know x.y" in caplog.text
+
+
+def test_nothing_is_created_where_all_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    creations = Creations()
+    todo = prepared(FakeClusters(observed(2)), creations, monkeypatch=monkeypatch)
+    assert creations.made == []
+    assert len(todo.copies) == 2
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        BrokerRefused("not allowed", code=29),
+        Disconnected("broker 1 is gone"),
+        ProtocolError("not what Kafka says"),
+    ],
+    ids=lambda problem: type(problem).__name__,
+)
+def test_a_topic_that_cannot_be_created_stops_alone(
+    problem: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    creations = Creations(orders=problem)
+    todo = prepared(FakeClusters(snapshot(*TOPICS)), creations, monkeypatch=monkeypatch)
+    assert {c.spec.partition.source_topic for c in todo.copies} == {"payments"}
+    refused = {r.partition: r.why for r in todo.refusals}
+    assert set(refused) == {partition(0), partition(1)}
+    assert {why.reason for why in refused.values()} == {StopReason.REFUSED}
+    assert {why.message for why in refused.values()} == {problem.message}
+    assert all("create topic orders" in why.hint for why in refused.values())
+    assert [c.topic for c in todo.creations] == ["payments"]
+    assert "created topic orders" not in caplog.text
+
+
+def test_a_cluster_that_is_away_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ClusterUnreachable):
+        prepared(FakeClusters(ClusterUnreachable("sf is away")), monkeypatch=monkeypatch)
+
+
+def test_a_topic_that_somebody_else_has_created_meanwhile_is_mirrored_and_no_creation_of_ours(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A driver before us may have: what its lanes have sent must be waited for, as in any other topic."""
+    caplog.set_level("INFO")
+    creations = Creations()
+    creations.there = {"orders"}
+    todo = prepared(FakeClusters(snapshot(*TOPICS)), creations, monkeypatch=monkeypatch)
+    assert [c.topic for c in todo.creations] == ["payments"]
+    assert (len(todo.copies), todo.refusals) == (4, ())
+    assert "created topic orders" not in caplog.text
+
+
+def test_other_links_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is away must not hold this one up (P7)."""
+    clusters = FakeClusters(observed())
+    prepared(clusters, monkeypatch=monkeypatch)
+    assert clusters.observed == [LINK.name]
+    assert clusters.observations == 1

@@ -1,0 +1,188 @@
+"""Which line an append goes on: several to a broker, careful ones for perishable batches, patient ones for partitions
+whose followers are slow. That no partition is ever on two at once is asserted by the lines themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import UUID
+
+import pytest
+
+from heliograph.cluster.line_name import LineName
+from heliograph.copier import lane as lane_module
+from heliograph.model.partition import TopicPartition
+from heliograph.wire.error_codes import ErrorCode
+
+from .lane_world import World, place, until, world, write
+from .source_batches import OLD_MS
+
+ORDINARY, PATIENT = LineName(0), LineName(0, patient=True)
+
+
+def lines_of(it: World, partition: int) -> list[LineName]:
+    """In order, without repetition."""
+    names = [sent.line for sent in it.target.deliveries if sent.where == place(partition)]
+    return [name for n, name in enumerate(names) if n == 0 or names[n - 1] != name]
+
+
+def time_out_once(it: World, partition: int) -> None:
+    """The followers of this partition are too slow for its next append."""
+    left = [ErrorCode.REQUEST_TIMED_OUT]
+
+    def fault(where: TopicPartition) -> int | None:
+        return left.pop() if left and where == place(partition) else None
+
+    it.target.fault = fault
+
+
+def test_a_brokers_partitions_share_two_lines() -> None:
+    async def story() -> None:
+        async with world() as it:
+            for partition in range(4):
+                it.create(partition, 5)
+                it.assign(partition)
+            await until(lambda: all(it.is_copied(partition) for partition in range(4)))
+            assert {sent.line for sent in it.target.deliveries} == {LineName(0), LineName(1)}
+            assert all(len(lines_of(it, partition)) == 1 for partition in range(4))
+
+    asyncio.run(story())
+
+
+def test_perishable_batches_go_on_careful_lines_and_fresh_ones_never() -> None:
+    async def story() -> None:
+        async with world() as it:
+            for partition in range(4):
+                it.create(partition, 3, timestamp=OLD_MS)
+                write(it.source.logs[place(partition)], 3)
+                write(it.source.logs[place(partition)], 3, timestamp=OLD_MS)
+                it.assign(partition)
+            await until(lambda: all(it.is_copied(partition) for partition in range(4)))
+            for partition in range(4):
+                it.assert_identical(partition)
+                number = partition % 2
+                careful, ordinary = LineName(number, careful=True), LineName(number)
+                assert lines_of(it, partition) == [careful, ordinary, careful]
+
+    asyncio.run(story())
+
+
+def test_a_partition_whose_followers_are_slow_goes_on_by_a_patient_line_alone() -> None:
+    async def story() -> None:
+        async with world() as it:
+            it.create(0, 5)
+            it.create(2, 5)
+            time_out_once(it, 0)
+            it.assign(0)
+            it.assign(2)
+            await until(lambda: it.is_copied(0) and it.is_copied(2))
+            write(it.source.logs[place(0)], 5)
+            write(it.source.logs[place(2)], 5)
+            await until(lambda: it.is_copied(0) and it.is_copied(2))
+            assert lines_of(it, 0) == [ORDINARY, PATIENT]
+            assert lines_of(it, 2) == [ORDINARY]
+            it.assert_identical(0)
+
+    asyncio.run(story())
+
+
+def test_a_minute_is_how_long_a_partition_stays_on_a_patient_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lane_module.SLOW_FOR_S == 60
+    monkeypatch.setattr(lane_module, "SLOW_FOR_S", 0.2)
+
+    async def story() -> None:
+        async with world() as it:
+            it.create(0, 5)
+            time_out_once(it, 0)
+            it.assign(0)
+            await until(lambda: it.is_copied(0))
+            await asyncio.sleep(0.25)
+            write(it.source.logs[place(0)], 5)
+            await until(lambda: it.is_copied(0))
+            assert lines_of(it, 0) == [ORDINARY, PATIENT, ORDINARY]
+            it.assert_identical(0)
+
+    asyncio.run(story())
+
+
+def test_a_partition_changes_its_line_only_when_no_answer_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane_module, "SLOW_FOR_S", 0.2)
+
+    async def story() -> None:
+        async with world() as it:
+            it.create(0, 5)
+            time_out_once(it, 0)
+            it.assign(0)
+            await until(lambda: it.is_copied(0))
+            patient = it.target.line(1, PATIENT)
+            patient.frozen = True
+            write(it.source.logs[place(0)], 3)
+            await until(lambda: not patient.idle)
+            await asyncio.sleep(0.25)
+            write(it.source.logs[place(0)], 3)
+            await asyncio.sleep(0.1)
+            assert lines_of(it, 0) == [ORDINARY, PATIENT]
+            patient.thaw()
+            await until(lambda: it.is_copied(0))
+            it.assert_identical(0)
+
+    asyncio.run(story())
+
+
+def test_the_line_that_a_partition_left_sends_nothing_of_it_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was offered to a patient line whose connection took its time; when that stands, it is long elsewhere."""
+    monkeypatch.setattr(lane_module, "SLOW_FOR_S", 0.2)
+
+    async def story() -> None:
+        async with world() as it:
+            it.create(0, 5)
+            time_out_once(it, 0)
+            it.target.line_open[PATIENT] = asyncio.Event()
+            it.assign(0)
+            await until(lambda: it.is_copied(0))
+            ordinary = it.target.line(1, ORDINARY)
+            ordinary.frozen = True
+            write(it.source.logs[place(0)], 20)  # more than may be in flight: the others wait
+            await until(lambda: not ordinary.idle)
+            it.target.line_open[PATIENT].set()
+            await asyncio.sleep(0.1)
+            ordinary.thaw()
+            await until(lambda: it.is_copied(0))
+            assert lines_of(it, 0) == [ORDINARY]
+            it.assert_identical(0)
+
+    asyncio.run(story())
+
+
+def test_slow_followers_of_one_partition_hold_up_nobody_else() -> None:
+    async def story() -> None:
+        async with world() as it:
+            for partition in (0, 2):
+                it.create(partition, 5)
+            time_out_once(it, 0)
+            it.target.line(1, PATIENT).frozen = True
+            it.assign(0)
+            it.assign(2)
+            await until(lambda: it.is_copied(2))
+            write(it.source.logs[place(2)], 5)
+            await until(lambda: it.is_copied(2))
+            assert not it.is_copied(0)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_target_topics_id_goes_with_every_append(known: bool) -> None:
+    topic_id = UUID(int=77)
+
+    async def story() -> None:
+        async with world() as it:
+            if known:
+                it.target.topic_ids["orders"] = str(topic_id)
+            it.create(0, 5)
+            it.assign(0)
+            await until(lambda: it.is_copied(0))
+            assert {sent.topic_id for sent in it.target.deliveries} == {topic_id.bytes if known else b""}
+
+    asyncio.run(story())

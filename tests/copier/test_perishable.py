@@ -1,0 +1,467 @@
+"""Records so old that brokers forget who wrote them: alone, under the lease, and only when nothing else is on its way.
+
+The targets here forget at once: whatever arrives a second time is appended a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from heliograph.cluster.line_name import LineName
+from heliograph.copier.lease import ALIVE_S, Lease
+from heliograph.copier.partition_copy import PartitionCopy, Phase
+from heliograph.copier.resync import Synced
+from heliograph.copier.sender import TOLD_AFTER_S
+from heliograph.model.errors import Disconnected
+from heliograph.model.events import Event, Trouble
+
+from .lane_world import LINK, Clock, World, mirror, place, until, world, write
+from .memory_cluster import MemoryLine, Request
+from .source_batches import DAY_MS, NOW_MS, OLD_MS, OURS, batch, give, old_batch, spec_of
+
+CAREFUL, ORDINARY = LineName(0, careful=True), LineName(0)
+BROKEN = Disconnected("broker-1:9092 closed the connection")
+
+
+@pytest.fixture
+def copy() -> PartitionCopy:
+    """A copy that stands at offset 0, in PROBE, of a broker that remembers it."""
+    copy = PartitionCopy(spec_of(), 1 << 20)
+    copy.synced(Synced(next_offset=0, state_ms=NOW_MS))
+    return copy
+
+
+def phase_of(copy: PartitionCopy) -> Phase:
+    return copy.phase
+
+
+def append(copy: PartitionCopy) -> None:
+    copy.appended(copy.take().base_offset)
+
+
+# -- the machine
+
+
+def test_records_are_perishable_from_half_of_what_brokers_remember() -> None:
+    spec = spec_of()
+    assert not spec.is_perishable(NOW_MS - DAY_MS // 2, NOW_MS)
+    assert spec.is_perishable(NOW_MS - DAY_MS // 2 - 1, NOW_MS)
+
+
+def test_a_perishable_batch_goes_alone(copy: PartitionCopy) -> None:
+    give(copy, batch(0), batch(1), old_batch(2), old_batch(3))
+    append(copy)
+    assert phase_of(copy) is Phase.STREAM
+    copy.take()
+    assert copy.peek() is None  # a fresh one before it has no answer yet
+    copy.appended(1)
+    assert copy.take().base_offset == 2
+    assert copy.peek() is None
+    copy.appended(2)
+    assert copy.take().base_offset == 3
+
+
+def test_a_fresh_batch_does_not_follow_a_perishable_one_before_its_acknowledgement(
+    copy: PartitionCopy,
+) -> None:
+    give(copy, batch(0), old_batch(1), batch(2))
+    append(copy)
+    copy.take()
+    assert copy.peek() is None
+    copy.appended(1)
+    assert copy.take().base_offset == 2
+
+
+def test_after_a_perishable_batch_the_next_one_probes_again(copy: PartitionCopy) -> None:
+    give(copy, batch(0), old_batch(1), batch(2), batch(3))
+    append(copy)
+    append(copy)
+    assert phase_of(copy) is Phase.PROBE
+    copy.take()
+    assert copy.peek() is None
+    copy.appended(2)
+    assert phase_of(copy) is Phase.STREAM
+
+
+def wants(copy: PartitionCopy) -> bool:
+    return copy.wants_exclusion
+
+
+def test_exclusion_is_wanted_from_when_a_perishable_batch_waits_until_its_answer(copy: PartitionCopy) -> None:
+    give(copy, batch(0))
+    assert not wants(copy)
+    give(copy, old_batch(1))
+    assert wants(copy)  # though a fresh one goes first
+    append(copy)
+    copy.take()
+    assert wants(copy)  # it is on its way
+    copy.appended(1)
+    assert not wants(copy)
+
+
+@pytest.mark.parametrize("end", ["retired", "lost"])
+def test_exclusion_is_not_wanted_for_what_will_not_be_sent(copy: PartitionCopy, end: str) -> None:
+    give(copy, old_batch(0), old_batch(1))
+    if end == "lost":
+        copy.take()
+        copy.lost(BROKEN)
+    else:
+        copy.retire()
+    assert not wants(copy)
+
+
+def test_a_copy_that_must_not_send_yet_is_bound_by_nothing() -> None:
+    copy = PartitionCopy(spec_of(), 1 << 20, clear=False)
+    copy.synced(Synced(next_offset=0, state_ms=NOW_MS))
+    give(copy, old_batch(0))
+    assert copy.awaits_clearance
+    assert copy.bound_by is None
+
+
+def test_what_waits_keeps_its_trouble_while_the_source_has_nothing_more(copy: PartitionCopy) -> None:
+    waits = Trouble(Event.LEASE_WAIT, "appends wait for the driver")
+    give(copy, old_batch(0))
+    copy.trouble = waits
+    give(copy)
+    assert copy.trouble == waits
+    copy.take()
+    give(copy)
+    assert copy.trouble == waits
+    copy.appended(0)
+    assert copy.trouble is None
+
+
+def test_a_perishable_batch_is_not_sent_before_it_is_clear() -> None:
+    copy = PartitionCopy(spec_of(), 1 << 20, clear=False)
+    copy.synced(Synced(next_offset=0))
+    give(copy, batch(0), old_batch(1))
+    append(copy)
+    assert copy.peek() is None
+    assert copy.awaits_clearance
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_when_it_is_clear_the_target_is_asked_again(waits: bool) -> None:
+    """Also with nothing at hand: what the target said before it was clear may be out of date by now."""
+    copy = PartitionCopy(spec_of(), 1 << 20, clear=False)
+    copy.synced(Synced(next_offset=0))
+    if waits:
+        give(copy, old_batch(0))
+    copy.cleared()
+    assert copy.wants_resync
+    assert copy.trouble is not None
+    assert copy.trouble.event is Event.LEASE_WAIT
+    copy.synced(Synced(next_offset=1))
+    give(copy, old_batch(1))
+    assert copy.take().base_offset == 1
+
+
+@pytest.mark.parametrize("first", [batch(0), old_batch(0)], ids=["fresh", "perishable"])
+def test_a_lost_batch_takes_the_clearance_away(copy: PartitionCopy, first: bytearray) -> None:
+    """A fresh one too: behind a perishable batch the broker would not know it again."""
+    give(copy, first)
+    copy.take()
+    copy.lost(BROKEN)
+    copy.synced(Synced(next_offset=0))
+    give(copy, old_batch(0))
+    assert copy.peek() is None
+    assert copy.awaits_clearance
+
+
+@pytest.mark.parametrize("state_ms", [None, OLD_MS])
+def test_a_broker_that_may_have_forgotten_us_is_probed(state_ms: int | None) -> None:
+    copy = PartitionCopy(spec_of(), 1 << 20)
+    copy.synced(Synced(next_offset=5, state_ms=state_ms))
+    give(copy, batch(5), batch(6))
+    copy.take()
+    assert copy.peek() is None
+
+
+def test_after_long_idleness_the_next_batch_probes_again(copy: PartitionCopy) -> None:
+    give(copy, batch(0))
+    append(copy)
+    assert phase_of(copy) is Phase.STREAM
+    later_ms = NOW_MS + DAY_MS
+    give(copy, batch(1, timestamp=later_ms), batch(2, timestamp=later_ms), now_ms=later_ms)
+    copy.take()
+    assert copy.peek() is None
+
+
+def test_a_short_idleness_is_no_reason_to_probe(copy: PartitionCopy) -> None:
+    give(copy, batch(0))
+    append(copy)
+    give(copy, batch(1), batch(2), now_ms=NOW_MS + DAY_MS // 4)
+    assert [copy.take().base_offset, copy.take().base_offset] == [1, 2]
+
+
+# -- the lane
+
+
+def test_old_records_are_copied_identically_one_append_at_a_time() -> None:
+    async def story() -> None:
+        async with world() as it:
+            it.create(0, 20, timestamp=OLD_MS)
+            write(it.source.logs[place(0)], 20)
+            write(it.source.logs[place(0)], 20, timestamp=OLD_MS)
+            it.assign(0)
+            await until(lambda: it.is_copied(0))
+            it.assert_identical(0)
+            assert it.target.line(1, CAREFUL).most_in_flight == 1
+
+    asyncio.run(story())
+
+
+def test_fresh_records_need_a_lease_that_is_alive_and_old_ones_an_exclusive_one() -> None:
+    async def story() -> None:
+        clock = Clock()
+        async with world(lease=Lease(clock), partition_bytes=1 << 10) as it:
+            it.create(0, 5)
+            it.create(2, 5, timestamp=OLD_MS)
+            it.assign(0)
+            it.assign(2)
+            await asyncio.sleep(0.1)
+            assert it.target.logs[place(0)].end == 0  # not a word of the driver yet
+            it.lane.renew(LINK, clock.now, 0)
+            await until(lambda: it.is_copied(0))
+            await asyncio.sleep(0.1)
+            assert it.target.logs[place(2)].end == 0
+            clock.now += ALIVE_S
+            write(it.source.logs[place(0)], 40, value_bytes=500)  # so much that no more is fetched
+            await asyncio.sleep(0.1)
+            assert not it.is_copied(0)
+            it.lane.renew(LINK, clock.now, 0)  # a word of the driver, but no right
+            await until(lambda: it.is_copied(0))
+            assert it.target.logs[place(2)].end == 0
+            it.lane.renew(LINK, clock.now, 10)
+            await until(lambda: it.is_copied(2))
+            for partition in (0, 2):
+                it.assert_identical(partition)
+
+    asyncio.run(story())
+
+
+async def until_sent(it: World, name: LineName) -> MemoryLine:
+    line = it.target.line(1, name)
+    await until(lambda: not line.idle)
+    return line
+
+
+def execute(it: World, requests: list[Request]) -> None:
+    for request in requests:
+        for where, data in request.batches:
+            it.target.logs[where].append(memoryview(bytearray(data)))
+
+
+def test_a_lapse_closes_careful_lines_only_and_a_renewal_goes_on() -> None:
+    async def story() -> None:
+        clock = Clock()
+        async with world(lease=Lease(clock), flight_ms=200) as it:
+            it.lane.renew(LINK, clock.now, 10)
+            it.create(0, 5)
+            it.create(2, 5, timestamp=OLD_MS)
+            it.target.frozen.add(1)
+            it.assign(0)
+            it.assign(2)
+            ordinary, careful = await until_sent(it, ORDINARY), await until_sent(it, CAREFUL)
+            it.lane.lapse()
+            assert not careful.closed
+            clock.now += 10
+            it.lane.lapse()
+            assert careful.closed
+            assert not ordinary.closed
+            it.target.thaw(1)
+            await until(lambda: it.is_copied(0))
+            await asyncio.sleep(0.3)
+            assert it.target.logs[place(2)].end == 0
+            it.lane.renew(LINK, clock.now, 10)
+            await until(lambda: it.is_copied(2))
+            it.assert_identical(2)
+
+    asyncio.run(story())
+
+
+def test_a_request_that_has_not_left_when_the_lease_runs_out_never_leaves() -> None:
+    """What a frozen lane finds in its hands when it thaws: the permit is asked before the last byte, and says no."""
+
+    async def story() -> None:
+        clock = Clock()
+        async with world(lease=Lease(clock)) as it:
+            it.lane.renew(LINK, clock.now, 10)
+            it.create(0, 5, timestamp=OLD_MS)
+            line = it.target.line(1, CAREFUL)
+            line.clogged = True
+            it.assign(0)
+            await until(lambda: not line.idle)
+            clock.now += 10
+            line.unclog()
+            await asyncio.sleep(0.05)
+            assert line.closed
+            assert it.target.logs[place(0)].end == 0
+
+    asyncio.run(story())
+
+
+def test_a_lost_perishable_append_is_waited_for_and_the_target_asked_before_the_next() -> None:
+    """It executes late, when nobody counts on it any more; and is not doubled."""
+
+    async def story() -> None:
+        async with world(flight_ms=400) as it:
+            it.create(0, 5, timestamp=OLD_MS)
+            it.target.line(1, CAREFUL).frozen = True
+            copy = it.assign(0)
+            line = await until_sent(it, CAREFUL)
+            requests = line.lose_answers()
+            lost_at = asyncio.get_running_loop().time()
+            await until(lambda: copy.awaits_clearance)
+            execute(it, requests)
+            arrived = it.target.logs[place(0)].end
+            spans = it.target.spans
+            await asyncio.sleep(0.2)
+            assert it.target.logs[place(0)].end == arrived
+            await until(lambda: it.is_copied(0))
+            assert asyncio.get_running_loop().time() - lost_at >= 0.4
+            assert it.target.spans > spans
+            it.assert_identical(0)
+
+    asyncio.run(story())
+
+
+def test_a_lost_fresh_append_is_over_before_a_perishable_one_follows() -> None:
+    """Were it not, it could arrive behind the perishable one, and the broker would not know it again."""
+
+    async def story() -> None:
+        async with world(flight_ms=400) as it:
+            it.create(0, 1)
+            write(it.source.logs[place(0)], 1, timestamp=OLD_MS)
+            it.target.line(1, ORDINARY).frozen = True
+            it.assign(0)
+            line = await until_sent(it, ORDINARY)
+            requests = line.lose_answers()
+            await until(lambda: it.target.logs[place(0)].end > 0)
+            await asyncio.sleep(0.1)
+            execute(it, requests)
+            await until(lambda: it.is_copied(0))
+            it.assert_identical(0)
+
+    asyncio.run(story())
+
+
+def test_a_new_holder_waits_before_its_first_perishable_append_but_not_with_fresh_ones() -> None:
+    async def story() -> None:
+        async with world() as it:
+            it.create(0, 5, timestamp=OLD_MS)
+            it.create(2, 5)
+            begun = asyncio.get_running_loop().time()
+            it.assign(0, clear_in_s=0.4)
+            it.assign(2, clear_in_s=0.4)
+            await until(lambda: it.is_copied(2), 0.3)
+            assert it.target.logs[place(0)].end == 0
+            await until(lambda: it.is_copied(0))
+            assert asyncio.get_running_loop().time() - begun >= 0.4
+            it.assert_identical(0)
+
+    asyncio.run(story())
+
+
+def zombie_appends(it: World) -> None:
+    """What the last holder sent arrives at last: the first batch of partition 0."""
+    first = it.source.logs[place(0)].batches[0]
+    late = old_batch(0, first.header.records_count, producer_id=OURS, producer_epoch=0, base_sequence=0)
+    it.target.logs[place(0)].append(memoryview(late))
+
+
+def test_what_the_last_holder_sent_arrives_while_the_new_one_waits_and_is_not_doubled() -> None:
+    async def story() -> None:
+        async with world() as it:
+            it.create(0, 5, timestamp=OLD_MS)
+            copy = it.assign(0, clear_in_s=0.3)
+            await until(lambda: copy.awaits_clearance)
+            zombie_appends(it)
+            await until(lambda: it.is_copied(0))
+            it.assert_identical(0)
+            assert copy.stopped is None
+
+    asyncio.run(story())
+
+
+def test_what_the_last_holder_sent_is_not_doubled_either_when_the_source_answers_only_afterwards() -> None:
+    async def story() -> None:
+        async with world() as it:
+            it.create(0, 5, timestamp=OLD_MS)
+            source = it.source.logs[place(0)]
+            source.held_back = source.end
+            copy = it.assign(0, clear_in_s=0.2)
+            await until(lambda: copy.flowing)
+            zombie_appends(it)
+            await asyncio.sleep(0.3)
+            source.held_back = 0
+            await until(lambda: it.is_copied(0))
+            it.assert_identical(0)
+            assert copy.stopped is None
+
+    asyncio.run(story())
+
+
+def test_a_revoked_partition_tells_whether_something_may_still_arrive() -> None:
+    async def story() -> None:
+        async with world(flight_ms=300) as it:
+            it.create(0, 5, timestamp=OLD_MS)
+            it.create(2, 5, timestamp=OLD_MS)
+            it.target.line(1, CAREFUL).frozen = True
+            it.assign(0)
+            it.assign(2)
+            line = await until_sent(it, CAREFUL)
+            revoking = asyncio.create_task(it.lane.revoke(mirror(0)))
+            await asyncio.sleep(0)
+            line.lose_answers()
+            assert not await revoking
+            await until(lambda: it.is_copied(2))
+            assert await it.lane.revoke(mirror(2))
+
+    asyncio.run(story())
+
+
+def test_a_drained_lane_tells_whether_something_may_still_arrive() -> None:
+    async def story() -> None:
+        async with world() as it:
+            it.create(0, 5, timestamp=OLD_MS)
+            it.target.line(1, CAREFUL).frozen = True
+            it.assign(0)
+            line = await until_sent(it, CAREFUL)
+            draining = asyncio.create_task(it.lane.drain())
+            await asyncio.sleep(0)
+            line.lose_answers()
+            assert not await draining
+
+    asyncio.run(story())
+
+
+def test_a_lane_wants_exclusion_of_the_links_that_have_old_records_only_while_they_wait() -> None:
+    async def story() -> None:
+        clock = Clock()
+        lease = Lease(clock)
+        lease.renew(clock.now, 0)
+        async with world(lease=lease) as it:
+            it.create(0, batches=2)
+            it.create(1)
+            it.assign(0)
+            it.assign(1)
+            await until(lambda: it.is_copied(0))
+            assert it.lane.wants_exclusion() == []
+            write(it.source.logs[place(1)], 2, timestamp=OLD_MS)
+            await until(lambda: it.lane.wants_exclusion() == [LINK])
+            copy = it.lane.copies[mirror(1)]
+            assert copy.trouble is None  # it takes a heartbeat to get one: no trouble yet
+            clock.now += TOLD_AFTER_S
+            it.lane.renew(LINK, clock.now, 0)
+            write(it.source.logs[place(1)], 1, timestamp=OLD_MS)
+            await until(lambda: copy.trouble is not None)
+            assert copy.trouble is not None
+            assert copy.trouble.event is Event.LEASE_WAIT
+            it.lane.renew(LINK, clock.now, 10.0)
+            await until(lambda: it.is_copied(1) and it.lane.wants_exclusion() == [])
+            assert copy.trouble is None
+
+    asyncio.run(story())

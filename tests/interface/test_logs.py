@@ -1,0 +1,96 @@
+"""Log lines: for people or for machines, with the stable code of what is told."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from datetime import datetime
+
+import pytest
+
+from heliograph.engine.lane_log import repeat
+from heliograph.interface.cli import logs
+from heliograph.interface.cli.logs import Level, LogFormat
+from heliograph.model.events import Event
+from heliograph.model.states import StopReason
+
+log = logging.getLogger("heliograph")
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    root = logging.getLogger()
+    before = (list(root.handlers), root.level, log.level)
+    yield
+    root.handlers, root.level = before[0], before[1]
+    log.setLevel(before[2])
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    captured = capsys.readouterr()
+    assert captured.out == ""  # results go there
+    return captured.err.splitlines()
+
+
+def test_a_line_for_people_has_the_code_before_the_words(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure()
+    log.warning("lane %d is gone", 3, extra={"event": Event.LANE_GONE})
+    (line,) = lines(capsys)
+    at, rest = line.split(" ", 1)
+    assert datetime.fromisoformat(at).tzinfo is not None
+    assert rest == "WARNING heliograph: [lane_gone] lane 3 is gone"
+
+
+@pytest.mark.parametrize("extra", [None, {"event": None}, {"event": ""}])
+def test_a_line_without_a_code_shows_none(
+    extra: dict[str, str | None] | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure()
+    log.warning("as before", extra=extra)
+    (line,) = lines(capsys)
+    assert line.endswith("heliograph: as before")
+    logs.configure(form=LogFormat.json)
+    log.warning("as before", extra=extra)
+    (line,) = lines(capsys)
+    assert "event" not in json.loads(line)
+
+
+@pytest.mark.parametrize("code", [*Event, *StopReason])
+def test_every_code_reaches_machines_as_it_is_written(
+    code: Event | StopReason, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure(form=LogFormat.json)
+    log.error("something about Zürich:0", extra={"event": code})
+    (line,) = lines(capsys)
+    told = json.loads(line)
+    assert set(told) == {"at", "level", "logger", "message", "event"}
+    assert (told["event"], told["level"]) == (code.value, "error")
+    assert told["message"] == "something about Zürich:0"
+
+
+@pytest.mark.parametrize("form", list(LogFormat))
+def test_an_exception_is_told_with_its_line(form: LogFormat, capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(form=form)
+    try:
+        raise ZeroDivisionError("a bug")
+    except ZeroDivisionError:
+        log.exception("it failed", extra={"event": Event.ELECTION})
+    told = lines(capsys)
+    assert "ZeroDivisionError: a bug" in "\n".join(told)
+    assert len(told) == 1 if form is LogFormat.json else "[election] it failed" in told[0]
+
+
+def test_what_a_lane_told_is_shown_at_the_level_it_was_told(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(Level.error)
+    for level in ("WARNING", "ERROR"):
+        repeat(2, {"type": "log", "level": level, "logger": "heliograph.copier", "words": level.lower()})
+    (line,) = lines(capsys)
+    assert line.endswith("ERROR   heliograph.lane: lane 2: heliograph.copier: error")
+
+
+def test_configuring_again_leaves_one_handler_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(3):
+        logs.configure()
+    log.warning("once")
+    assert len(lines(capsys)) == 1

@@ -1,0 +1,36 @@
+"""docs/EVENTS.md lists exactly the codes that the code tells, and every code is told somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import heliograph
+from heliograph.model.events import Event
+from heliograph.model.states import StopReason
+
+PACKAGE = Path(heliograph.__file__).parent
+PAGE = Path(__file__).parent.parent / "docs" / "EVENTS.md"
+_ROW = re.compile(r"^\| `(\w+)` \| (.+) \| (.+) \|$", re.MULTILINE)
+
+
+def test_the_page_lists_every_code_once_with_cause_and_remedy() -> None:
+    rows = _ROW.findall(PAGE.read_text())
+    codes = [code for code, _, _ in rows]
+    assert sorted(codes) == sorted([*StopReason, *Event])
+    assert all(cause.strip() and remedy.strip() for _, cause, remedy in rows)
+
+
+@pytest.mark.parametrize("code", [*StopReason, *Event], ids=str)
+def test_every_code_is_told_somewhere(code: Event | StopReason) -> None:
+    name = f"{type(code).__name__}.{code.name}"
+    sources = [
+        path for path in PACKAGE.rglob("*.py") if path.parent.name != "model" or path.stem == "admission"
+    ]
+    assert any(re.search(rf"\b{re.escape(name)}\b", path.read_text()) for path in sources)
+
+
+def test_no_code_means_two_things() -> None:
+    assert not {*StopReason} & {*Event}
