@@ -1,0 +1,107 @@
+"""What stands in for production code where planted.py switches a rule off."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.controller.placement import Placement
+from heliograph.copier import resync
+from heliograph.copier.partition_copy import Outgoing, PartitionCopy, Phase
+from heliograph.copier.resync import ReadProducer, ReadTargetLog, Unsettled
+from heliograph.copier.spec import CopySpec
+from heliograph.model.admission import Admitted, PartitionFacts, Refused, admit_partition
+from heliograph.model.errors import HeliographError
+
+from . import questions
+from .model_broker import Led, ModelPartition
+
+
+def settled_once(
+    _spec: CopySpec,
+) -> Generator[resync.Question, resync.Answer, tuple[ProducerState | None, LogSpan]]:
+    while True:
+        producer = yield ReadProducer()
+        target = yield ReadTargetLog()
+        assert producer is None or isinstance(producer, ProducerState)
+        assert isinstance(target, LogSpan)
+        if target.high_watermark == target.end:
+            return producer, target
+        yield Unsettled()
+
+
+def span_to_the_high_watermark(partition: ModelPartition, led: Led) -> LogSpan:
+    span = _span(partition, led)
+    return replace(span, end=span.high_watermark)
+
+
+_span = questions._span
+
+
+def compare_nothing(*_: object) -> Generator[resync.Question, resync.Answer, int]:
+    return -1
+    yield Unsettled()
+
+
+def admit_any_writer(facts: PartitionFacts) -> Admitted | Refused:
+    ours = facts.producer_id if facts.last_producer_id is not None else None
+    return admit_partition(replace(facts, last_producer_id=ours))
+
+
+def admit_any_sequence(facts: PartitionFacts) -> Admitted | Refused:
+    return admit_partition(replace(facts, last_sequence=None))
+
+
+def stream_at_once(copy: PartitionCopy, found: resync.Synced) -> None:
+    _synced(copy, found)
+    if copy.phase is Phase.PROBE:
+        copy.phase = Phase.STREAM
+
+
+def peek_many(copy: PartitionCopy) -> Outgoing | None:
+    head = copy._queue[0] if copy._queue else None
+    may = copy.phase is Phase.STREAM or (copy.phase is Phase.PROBE and not copy._in_flight)
+    return head if may and head is not None and (copy.clear or not head.perishable) else None
+
+
+def take_and_go_on(copy: PartitionCopy) -> Outgoing:
+    phase = copy.phase
+    outgoing = _take(copy)
+    copy.phase = phase
+    return outgoing
+
+
+def advance_to_stream(copy: PartitionCopy, outgoing: Outgoing) -> None:
+    _advance(copy, outgoing)
+    if copy.phase is Phase.PROBE:
+        copy.phase = Phase.STREAM
+
+
+def believe_any_offset(copy: PartitionCopy, _base_offset: int) -> None:
+    _appended(copy, copy._in_flight[0].base_offset)
+
+
+def send_again(copy: PartitionCopy, problem: HeliographError) -> None:
+    if copy.phase in (Phase.PROBE, Phase.STREAM) and len(copy._in_flight) == 1:
+        copy._queue.appendleft(copy._in_flight.popleft())
+    else:
+        _lost(copy, problem)
+
+
+_take, _synced, _advance = PartitionCopy.take, PartitionCopy.synced, PartitionCopy._advance
+_appended, _lost = PartitionCopy.appended, PartitionCopy.lost
+
+
+def true(*_: object) -> bool:
+    return True
+
+
+def free_at_once(placement: Placement, *what: Any, **how: Any) -> None:
+    _lane_gone(placement, *what, **how)
+    for place in placement._places.values():
+        place.free_at = float("-inf")
+
+
+_lane_gone = Placement.lane_gone

@@ -1,0 +1,264 @@
+"""The model answers as a real broker does: one script of requests is sent to both, and every answer compared.
+
+Where they disagree, the broker is right: the simulation is worth as much as this test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from heliograph.lab.cluster import LabCluster
+from heliograph.wire.error_codes import ErrorCode
+from tests.support.topics import create_topic, delete_records, delete_topic
+
+from .model_broker import ModelPartition, Waiting
+from .model_topic import ModelTopic
+from .producer_states import SEQUENCES
+from .raw_batch import TopicRules
+from .real_partition import RealPartition
+from .requests import (
+    FLAWS,
+    IDS,
+    MAX_MESSAGE_BYTES,
+    OLD_MS,
+    AskWithEpoch,
+    DeleteRecords,
+    Fetch,
+    LetExpire,
+    Look,
+    ModelScript,
+    Produce,
+    Restart,
+    Step,
+    now_ms,
+    random_script,
+)
+
+pytestmark = pytest.mark.kafka
+
+CHECK_INTERVAL_MS = 1_000
+TOPIC_CONFIG = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
+RULES = TopicRules(max_message_bytes=MAX_MESSAGE_BYTES)
+NEXT_SEQUENCES = [Produce(sequence=n) for n in range(7)]
+
+SCRIPTS: dict[str, list[Step]] = {
+    "flaws": [*(Produce(flaw=flaw) for flaw in sorted(FLAWS)), Look()],
+    "next, duplicate of the last five, of the sixth": [
+        *NEXT_SEQUENCES,
+        *reversed(NEXT_SEQUENCES),
+        Produce(sequence=5, count=2),
+        Look(),
+    ],
+    "any first sequence, gaps, other boundaries": [
+        Produce(sequence=41, count=3),
+        Produce(sequence=45),
+        Produce(sequence=43),
+        Produce(sequence=41, count=2),
+        Produce(sequence=44),
+        Look(),
+    ],
+    "epochs": [
+        Produce(epoch=3, sequence=9),
+        Produce(epoch=2, sequence=10),
+        Produce(epoch=4, sequence=10),
+        Produce(epoch=4),
+        Produce(epoch=3, sequence=9),
+        Look(),
+    ],
+    "wrap inside a batch and between two": [
+        Produce(sequence=SEQUENCES - 2, count=3),
+        Produce(sequence=1),
+        Produce(producer_id=IDS[1], sequence=SEQUENCES - 1),
+        Produce(producer_id=IDS[1], sequence=0),
+        Produce(sequence=SEQUENCES - 2, count=3),
+        Look(),
+    ],
+    "a flawed duplicate is refused for its flaw": [
+        Produce(),
+        Produce(flaw="crc"),
+        Produce(flaw="future"),
+        Look(),
+    ],
+    "fencing and fetches": [
+        Produce(count=3),
+        AskWithEpoch(epochs_off=-1),
+        AskWithEpoch(epochs_off=1),
+        Fetch(offset=1),
+        Fetch(offset=3),
+        Fetch(offset=4),
+        Fetch(offset=1, last_fetched_epoch=0),
+        Fetch(offset=1, last_fetched_epoch=5),
+    ],
+    "records deleted up to the end": [
+        Produce(count=3),
+        DeleteRecords(before_offset=3),
+        Look(),
+        Fetch(offset=1),
+        Produce(),
+        Produce(sequence=3),
+        Look(),
+    ],
+}
+
+RESTARTS: dict[str, list[Step]] = {
+    "one batch is remembered": [
+        *NEXT_SEQUENCES,
+        Produce(producer_id=-1),
+        Restart(),
+        Look(),
+        Produce(sequence=6),
+        Produce(sequence=5),
+        Produce(sequence=7),
+        Produce(sequence=6),
+        Fetch(offset=3, last_fetched_epoch=0),
+        Fetch(offset=9, last_fetched_epoch=0),
+        AskWithEpoch(epochs_off=-1),
+        AskWithEpoch(epochs_off=1),
+        Look(),
+    ],
+    "old records are forgotten, fresh ones are not": [
+        Produce(sequence=5, age_ms=OLD_MS),
+        Produce(producer_id=IDS[1], sequence=5),
+        Look(),
+        Restart(),
+        Look(),
+        Produce(sequence=70, age_ms=OLD_MS),
+        Produce(producer_id=IDS[1], sequence=70),
+        Look(),
+    ],
+    "deleted up to the end, then restarted: no state": [
+        Produce(count=4),
+        DeleteRecords(before_offset=4),
+        Restart(killed=False),
+        Look(),
+        Produce(sequence=99),
+        Look(),
+    ],
+}
+
+EXPIRY: list[Step] = [
+    Produce(sequence=5, age_ms=OLD_MS),
+    Produce(producer_id=IDS[1], sequence=5),
+    LetExpire(),
+    Look(),
+    Produce(sequence=3, age_ms=OLD_MS),
+    LetExpire(),
+    Produce(sequence=3, age_ms=OLD_MS),
+    LetExpire(),
+    Produce(producer_id=IDS[1], sequence=5),
+    Produce(producer_id=IDS[1], sequence=7),
+    Look(),
+]
+
+
+@pytest.fixture(scope="module")
+def restartable() -> Iterator[LabCluster]:
+    interval = {"producer.id.expiration.check.interval.ms": str(CHECK_INTERVAL_MS)}
+    with LabCluster.start(name="expiring", properties=interval) as cluster:
+        yield cluster
+
+
+class Both:
+    """A cluster's partition and its model, given every step together."""
+
+    def __init__(self, cluster: LabCluster, topic: str) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._real = RealPartition(cluster.bootstrap_servers, topic)
+        self._model = ModelScript(ModelPartition("id-1", rules=RULES, now_ms=now_ms))
+
+    async def run(self, script: Sequence[Step]) -> None:
+        async with self._real:
+            await self._real.wait_for_leader()
+            for number, step in enumerate(script):
+                await self._compare(number, step)
+
+    async def _compare(self, number: int, step: Step) -> None:
+        match step:
+            case Restart(killed=killed):
+                epoch, broker = self._real.leader.epoch, self._cluster.brokers[0]
+                broker.kill() if killed else broker.stop()
+                broker.start()
+                leader = await self._real.wait_for_leader(above_epoch=epoch)
+                self._model.perform(step)
+                self._model.partition.elect(leader.node, epoch=leader.epoch)
+            case LetExpire():
+                await asyncio.sleep(2.5 * CHECK_INTERVAL_MS / 1000)
+                self._model.perform(step)
+            case DeleteRecords(before_offset=offset):
+                delete_records(self._cluster.bootstrap_servers, self._topic, 0, before_offset=offset)
+                self._model.perform(step)
+            case _:
+                batch = step.batch(now_ms()) if isinstance(step, Produce) else bytearray()
+                modelled = self._model.perform(step, memoryview(batch))
+                real = await self._real.perform(step, memoryview(batch))
+                assert modelled == real, f"step {number}: {step}"
+
+
+def compare(cluster: LabCluster, topic: str, script: Sequence[Step]) -> None:
+    create_topic(cluster.bootstrap_servers, topic, configs=TOPIC_CONFIG)
+    asyncio.run(Both(cluster, topic).run(script))
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_model_and_broker_answer_alike(
+    name: str, target_cluster: LabCluster, unique_topic: Callable[[str], str]
+) -> None:
+    compare(target_cluster, unique_topic("model"), SCRIPTS[name])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_model_and_broker_answer_alike_to_a_random_script(
+    seed: int, target_cluster: LabCluster, unique_topic: Callable[[str], str]
+) -> None:
+    compare(target_cluster, unique_topic("model"), random_script(seed))
+
+
+def test_model_and_broker_forget_producers_by_record_time(
+    restartable: LabCluster, unique_topic: Callable[[str], str]
+) -> None:
+    compare(restartable, unique_topic("model"), EXPIRY)
+
+
+def test_model_and_broker_take_a_recreated_topic_for_another_one(
+    target_cluster: LabCluster, unique_topic: Callable[[str], str]
+) -> None:
+    bootstrap, name = target_cluster.bootstrap_servers, unique_topic("model")
+    topic = ModelTopic(lambda topic_id: ModelPartition(topic_id, now_ms=now_ms))
+    create_topic(bootstrap, name)
+
+    async def story() -> None:
+        async with RealPartition(bootstrap, name) as real:
+            node = (await real.wait_for_leader()).node
+            former_id = real.topic_id
+
+            async def compare_both(step: Produce) -> None:
+                batch = memoryview(step.batch(now_ms()))
+                for real_id, model_id in ((former_id, "id-1"), (b"", "")):
+                    answer = topic.produce(1, batch, model_id)
+                    offset = answer.base_offset if isinstance(answer, Waiting) else answer.offset
+                    error = 0 if isinstance(answer, Waiting) else answer.error
+                    seen = await real.produce(node, batch, real_id)
+                    assert seen == (ErrorCode.name_of(error), offset)
+
+            await compare_both(Produce(sequence=5))
+            delete_topic(bootstrap, name)
+            topic.delete()
+            await compare_both(Produce(sequence=6))
+            create_topic(bootstrap, name)
+            topic.create()
+            await compare_both(Produce(sequence=57))
+
+    asyncio.run(story())
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("name", RESTARTS)
+def test_model_and_broker_remember_alike_after_a_restart(
+    name: str, unique_topic: Callable[[str], str]
+) -> None:
+    with LabCluster.start(name="restarted") as cluster:
+        compare(cluster, unique_topic("model"), RESTARTS[name])
