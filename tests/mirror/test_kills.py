@@ -1,105 +1,125 @@
-"""kill -9 of a lane's Python worker, and of the whole driver, while records are produced: identical (P2, P3)."""
+"""kill -9 of lanes' Python workers, of Spark's JVM and of the whole driver, amid a copy: identical (P2, P3, P7)."""
 
 from __future__ import annotations
 
 import os
-import random
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from heliograph.lab.cluster import LabCluster
-from tests.support.judge import assert_identical
-from tests.support.mirror_process import MirrorProcess, write_config
-from tests.support.records import Record
-from tests.support.steady_producer import SteadyProducer
-from tests.support.topics import create_topic
-from tests.support.workload import produce_records
+from tests.support.fault_scene import PARTITIONS, FaultScene, is_gone
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.faults]
 
-BACKLOG = 60_000  # there before the mirror starts
-RATE_PER_S = 1000  # written all the while
+KILLS = 10
+PAUSE_LIMIT_S = 0.5
 GONE_LIMIT_S = 20.0
-# Small fetches, so that the backlog takes seconds and a fault can strike amid it.
-SLOWLY = {"consumer": {"fetch.max.bytes": "20000", "max.partition.fetch.bytes": "20000"}}
-
-
-def _check_fault_was_amid(copied: int, there: int) -> None:
-    """At the moment of the fault at least 20 % were copied and 20 % missing."""
-    assert 0.2 * there <= copied <= 0.8 * there, f"{copied} of {there} copied at the fault"
-
-
-def _is_gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+POLL_S = 0.01
 
 
 @pytest.fixture
-def topic(source_cluster: LabCluster, unique_topic: Callable[[str], str]) -> str:
-    name = unique_topic("killed")
-    create_topic(source_cluster.bootstrap_servers, name, 4)
-    now_ms = int(time.time() * 1000)
-    record = Record(
-        key=b"k", value=random.Random(1).randbytes(1000), headers=(("h", b"1"),), timestamp_ms=now_ms
-    )
-    for partition in range(4):
-        produce_records(
-            source_cluster.bootstrap_servers, name, [record] * (BACKLOG // 4), partition=partition
-        )
-    return name
+def scene(
+    source_cluster: LabCluster, target_cluster: LabCluster, unique_topic: Callable[[str], str], tmp_path: Path
+) -> FaultScene:
+    source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
+    return FaultScene(source, target, unique_topic("killed"), tmp_path)
 
 
-@pytest.fixture
-def config(source_cluster: LabCluster, target_cluster: LabCluster, topic: str, tmp_path: Path) -> Path:
-    return write_config(
-        tmp_path,
-        source=source_cluster.bootstrap_servers,
-        target=target_cluster.bootstrap_servers,
-        topics=[topic],
-        link=SLOWLY,
-    )
+class PauseWatch:
+    """The longest time in which not one of these partitions grew on the target, as another client sees it."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: list[int]) -> None:
+        self.longest_s = 0.0
+        self._where = [TopicPartition(topic, partition) for partition in partitions]
+        self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "pause-watch"})
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> PauseWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def _run(self) -> None:
+        seen, at = -1, time.monotonic()
+        while not self._ending.wait(POLL_S):
+            ends = sum(self._consumer.get_watermark_offsets(where, timeout=5.0)[1] for where in self._where)
+            now = time.monotonic()
+            if ends != seen:
+                seen, at = ends, now
+            self.longest_s = max(self.longest_s, now - at)
 
 
-def test_killed_lane_workers_leave_one_whole_copy(
-    source_cluster: LabCluster, target_cluster: LabCluster, topic: str, config: Path, tmp_path: Path
+def test_ten_killed_lane_workers_leave_one_whole_copy_and_the_other_lane_does_not_pause(
+    source_cluster: LabCluster, target_cluster: LabCluster, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:
     source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
-    with MirrorProcess(config, runtime=tmp_path) as mirror:
-        with SteadyProducer(source, topic, rate_per_s=RATE_PER_S) as producer:
-            mirror.wait_until(lambda: mirror.copied() >= 0.25 * BACKLOG, "a part copied")
-            victims = mirror.lane_pids()
-            for victim in victims:
-                os.kill(victim, signal.SIGKILL)
-            mirror.wait_until(lambda: all(map(_is_gone, victims)), "the workers' end")
-            copied, there = mirror.copied(), BACKLOG + producer.count
-            assert len(victims) == 2
-            mirror.wait_until(lambda: mirror.copied() >= BACKLOG + producer.count // 2, "most copied")
-            produced = BACKLOG + producer.stop()
-        mirror.wait_until(lambda: mirror.copied() >= produced, "everything copied")
-        assert set(mirror.lane_pids()).isdisjoint(victims)
-        mirror.terminate()
-        assert mirror.wait()[0] == 0, mirror.log
-    _check_fault_was_amid(copied, there)
-    assert_identical(source, target, [topic], records=produced)
+    scene = FaultScene(source, target, unique_topic("killed"), tmp_path, backlog=150_000)
+    with scene:
+        scene.begin()
+        scene.wait_amid(0.2)
+        lanes = {lane["lane"]: lane["pid"] for lane in scene.mirror.live()["lanes"]}
+        assert len(lanes) == 2
+        held = {p["key"][3]: p["lane"] for p in scene.mirror.live()["partitions"]}
+        others = [partition for partition in range(PARTITIONS) if held[partition] == 1]
+        with PauseWatch(target, scene.topic, others) as watch:
+            for _ in range(KILLS):
+                scene.strike(lambda: _kill_lane(scene, 0), least=0.2)
+        assert watch.longest_s <= PAUSE_LIMIT_S, f"the other lane paused for {watch.longest_s:.2f} s"
+        assert {lane["lane"]: lane["pid"] for lane in scene.mirror.live()["lanes"]}[1] == lanes[1]
+        scene.finish()
 
 
-def test_a_killed_driver_goes_on_when_started_again(
-    source_cluster: LabCluster, target_cluster: LabCluster, topic: str, config: Path, tmp_path: Path
-) -> None:
-    source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
-    with SteadyProducer(source, topic, rate_per_s=RATE_PER_S) as producer:
-        with MirrorProcess(config, runtime=tmp_path) as mirror:
-            mirror.wait_until(lambda: mirror.copied() >= 0.25 * BACKLOG, "a part copied")
-            copied, there, family = mirror.copied(), BACKLOG + producer.count, mirror.family()
-            os.kill(mirror.pid, signal.SIGKILL)
+def _kill_lane(scene: FaultScene, number: int) -> None:
+    """Kill it, and wait for its successor."""
+
+    def pid() -> int | None:
+        found: int | None = scene.mirror.live()["lanes"][number]["pid"]
+        return found
+
+    scene.mirror.wait_until(lambda: pid() is not None, "the lane")
+    victim = pid()
+    assert victim is not None
+    os.kill(victim, signal.SIGKILL)
+    scene.mirror.wait_until(lambda: is_gone(victim), "the worker's end")
+    scene.mirror.wait_until(lambda: pid() not in (None, victim), "the next worker")
+
+
+def test_a_killed_jvm_ends_the_run_and_the_next_goes_on(scene: FaultScene) -> None:
+    with scene:
+        scene.begin()
+
+        def kill_jvm() -> None:
+            (jvm,) = [p for p in scene.mirror.family() if p.name() == "java"]
+            jvm.kill()
+            assert scene.mirror.wait()[0] == 4, scene.mirror.log
+
+        scene.strike(kill_jvm)
+        scene.restart()
+        scene.finish()
+
+
+def test_a_killed_driver_goes_on_when_started_again(scene: FaultScene) -> None:
+    with scene:
+        scene.begin()
+
+        def kill_driver() -> None:
+            family = scene.mirror.family()
+            os.kill(scene.mirror.pid, signal.SIGKILL)
             _, alive = psutil.wait_procs(family, timeout=GONE_LIMIT_S)
             assert not alive, f"left behind by the killed driver: {alive}"
-        produced = BACKLOG + producer.stop()
-    _check_fault_was_amid(copied, there)
-    with MirrorProcess(config, "--until-caught-up", "--json", runtime=tmp_path) as again:
-        assert again.result()["caught_up"]
-    assert_identical(source, target, [topic], records=produced)
+
+        scene.strike(kill_driver)
+        scene.restart()
+        scene.finish()

@@ -32,6 +32,7 @@ def write_config(
     link: Mapping[str, Any] | None = None,
     conf: Mapping[str, str] | None = None,
     lanes: int | str = "auto",
+    python: str | None = None,
 ) -> Path:
     """A heliograph.yaml with one link between two bootstrap servers."""
     document = {
@@ -39,7 +40,7 @@ def write_config(
         "clusters": {"src": {"bootstrap.servers": source}, "dst": {"bootstrap.servers": target}},
         "links": {"link": {"source": "src", "target": "dst", "topics": topics, **(link or {})}},
         "lanes": lanes,
-        "spark": {"master": master, "conf": dict(conf or {})},
+        "spark": {"master": master, "conf": dict(conf or {}), **({"python": python} if python else {})},
     }
     path = directory / "heliograph.yaml"
     path.write_text(yaml.safe_dump(document))
@@ -50,6 +51,7 @@ class MirrorProcess:
     """Ends what it started, whatever happens; `log` is what it wrote to stderr."""
 
     def __init__(self, config: Path, *arguments: str, runtime: Path) -> None:
+        self._config, self._arguments = config, arguments
         self._log_path = runtime / f"mirror-{time.monotonic_ns()}.log"
         self._environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
         self._runtime = runtime
@@ -77,6 +79,15 @@ class MirrorProcess:
             self.process.kill()
             _kill(family)
         self.process.communicate()
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def again(self) -> MirrorProcess:
+        """The same command, started again; whatever is left of this one is ended."""
+        self.__exit__()
+        return MirrorProcess(self._config, *self._arguments, runtime=self._runtime).__enter__()
 
     @property
     def log(self) -> str:

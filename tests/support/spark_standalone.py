@@ -1,12 +1,19 @@
-"""A Spark standalone cluster: a master and workers as processes of their own, on loopback."""
+"""A Spark standalone cluster: a master and workers as processes of their own, on loopback.
+
+As on machines of their own they know nothing of this Python's environment: Spark's home is a copy elsewhere, and no
+variable of ours is passed on.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import time
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -16,35 +23,69 @@ import pyspark
 from heliograph.lab.java import find_java
 from heliograph.lab.settings import free_ports
 
-START_LIMIT_S = 60.0
+START_LIMIT_S = 120.0  # three JVMs, on a machine that may be busy
 POLL_S = 0.2
+# What a plain system has: no virtual environment's bin, no PYTHONPATH, no PYSPARK_PYTHON.
+PLAIN_PATH = "/usr/local/bin:/usr/bin:/bin"
+NOT_SPARKS = ("site-packages", "__pycache__", "examples")
 
 
 class SparkStandalone:
-    """`url` is the master's; `workers` are the workers' process ids."""
+    """`url` is the master's; `workers` are the workers' process ids.
 
-    def __init__(self, directory: Path, *, workers: int, cores: int = 1) -> None:
+    `places`: for each worker the address it has, and what its command is begun with (to be in a network namespace).
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        workers: int,
+        cores: int = 1,
+        host: str = "127.0.0.1",
+        places: Sequence[tuple[str, Sequence[str]]] = (),
+    ) -> None:
+        self._host = host
+        self._places = list(places) or [(host, ())] * workers
         self._directory = directory
         self._count = workers
         self._cores = cores
         self._processes: list[subprocess.Popen[bytes]] = []
         self._port, self._ui_port = free_ports(2)
+        self._home = directory / "spark"
 
     @property
     def url(self) -> str:
-        return f"spark://127.0.0.1:{self._port}"
+        return f"spark://{self._host}:{self._port}"
 
     @property
     def workers(self) -> list[int]:
         return [process.pid for process in self._processes[1:]]
 
+    def executors_of(self, worker: int) -> list[psutil.Process]:
+        """The processes a worker has started, and theirs: executors, and the Python of their lanes."""
+        return psutil.Process(worker).children(recursive=True)
+
+    def kill(self, worker: int) -> None:
+        """`kill -9` of a worker and of all that it has started, as when a machine is gone."""
+        family = [psutil.Process(worker), *self.executors_of(worker)]
+        for process in family:
+            process.send_signal(signal.SIGSTOP)  # so that none outlives another by its own means
+        for process in family:
+            process.kill()
+        psutil.wait_procs(family, timeout=START_LIMIT_S)
+
     def __enter__(self) -> Self:
+        _copy_spark(self._home)
         try:
-            self._start("master.Master", "--port", str(self._port), "--webui-port", str(self._ui_port))
+            ports = ("--port", str(self._port), "--webui-port", str(self._ui_port))
+            self._start("master.Master", self._host, (), *ports)
             self._await_workers(0)
-            for _ in range(self._count):
+            for address, prefix in self._places:
                 self._start(
                     "worker.Worker",
+                    address,
+                    prefix,
                     "--cores",
                     str(self._cores),
                     "--memory",
@@ -68,21 +109,22 @@ class SparkStandalone:
                 if member.is_running():
                     member.kill()
 
-    def _start(self, name: str, *arguments: str) -> None:
-        home = Path(pyspark.__file__).parent
+    def _start(self, name: str, address: str, prefix: Sequence[str], *arguments: str) -> None:
         work = self._directory / f"{name}-{len(self._processes)}"
         work.mkdir()
         command = [
-            str(home / "bin" / "spark-class"),
+            *prefix,
+            str(self._home / "bin" / "spark-class"),
             f"org.apache.spark.deploy.{name}",
             "--host",
-            "127.0.0.1",
+            address,
             *arguments,
         ]
         environment = {
-            **os.environ,
+            "PATH": PLAIN_PATH,
+            "HOME": str(work),
             "JAVA_HOME": str(find_java()),
-            "SPARK_HOME": str(home),
+            "SPARK_HOME": str(self._home),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_WORKER_DIR": str(work),
             "SPARK_LOCAL_DIRS": str(work),
@@ -103,7 +145,24 @@ class SparkStandalone:
 
     def _alive_workers(self) -> int | None:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._ui_port}/json/", timeout=2) as answer:
+            with urllib.request.urlopen(f"http://{self._host}:{self._ui_port}/json/", timeout=2) as answer:
                 return int(json.load(answer)["aliveworkers"])
         except (OSError, ValueError, KeyError):
             return None
+
+
+def _copy_spark(home: Path) -> None:
+    """Spark as a distribution has it, from the one inside PySpark; linked where the file system can."""
+    shutil.copytree(
+        Path(pyspark.__file__).parent,
+        home,
+        ignore=shutil.ignore_patterns(*NOT_SPARKS),
+        copy_function=_link_or_copy,
+    )
+
+
+def _link_or_copy(source: str, copy: str) -> None:
+    try:
+        os.link(os.path.realpath(source), copy)
+    except OSError:
+        shutil.copy2(source, copy)

@@ -35,6 +35,10 @@ class SteadyProducer:
     def count(self) -> int:
         return self._producer.confirmed
 
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
     def wait_for(self, count: int, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
         """Returns when so many records are confirmed."""
         deadline = time.monotonic() + timeout_s

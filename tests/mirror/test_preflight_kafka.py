@@ -1,0 +1,217 @@
+"""Preflight against a broker that checks rights: what it finds missing is missing, and the least rights are enough."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from heliograph.cluster.admin import read_state_lasts_ms
+from heliograph.cluster.rights import Right
+from heliograph.controller.clusters import Clusters
+from heliograph.controller.drivership import Active, Drivership, group_of
+from heliograph.controller.finding import Finding, Resource, Severity
+from heliograph.controller.preflight import preflight_links
+from heliograph.lab.cluster import LabCluster
+from heliograph.model.settings import Settings
+from heliograph.model.states import PartitionState
+from tests.support.plain_mirror import mirror_plainly, settings_for
+from tests.support.records import mixed_records
+from tests.support.topics import create_topic
+from tests.support.workload import produce_records
+
+pytestmark = pytest.mark.kafka
+
+TIMEOUT_S = 20.0
+US, BROKERS = "User:ANONYMOUS", "User:broker"
+_JAAS = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    ' username="broker" password="of-the-lab" user_broker="of-the-lab";'
+)
+# Brokers speak to the controller as a super user; whoever comes in plain text is nobody.
+GUARDED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": f"{BROKERS};{US}",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.controller.protocol": "PLAIN",
+    "listener.name.controller.plain.sasl.jaas.config": _JAAS,
+    "producer.id.expiration.ms": "7200000",
+}
+CLUSTER = "kafka-cluster"
+
+
+class Guarded:
+    """A cluster on which this client has the rights that `allow` gave it, and may hand out rights."""
+
+    def __init__(self, cluster: LabCluster) -> None:
+        self.bootstrap_servers = cluster.bootstrap_servers
+        self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+
+    def allow(self, kind: Any, name: str, *operations: Any, prefixed: bool = False) -> None:
+        pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
+        allowed = AclPermissionType.ALLOW
+        wanted = [AclBinding(kind, name, pattern, US, "*", each, allowed) for each in operations]
+        for made in self._admin.create_acls(wanted).values():
+            made.result(TIMEOUT_S)
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Guarded]:
+    """Its topics are there, `readable` with 40 records; there is no right but to hand out rights."""
+    with LabCluster.start(name="guarded", properties=GUARDED) as cluster:
+        for topic in ("full", "unwritable", "unreadable", "hidden", "readable"):
+            create_topic(cluster.bootstrap_servers, topic, 2)
+        _produce(cluster.bootstrap_servers, "readable")
+        Guarded(cluster).allow(ResourceType.BROKER, CLUSTER, AclOperation.ALTER)
+        _take_from_super_users(cluster)
+        yield Guarded(cluster)
+
+
+def _produce(bootstrap: str, topic: str) -> None:
+    """40 records of just now: older ones need a lease, which a lane without a driver has not."""
+    produce_records(bootstrap, topic, list(mixed_records(1, 40, first_ms=int(time.time() * 1000))))
+
+
+def _take_from_super_users(cluster: LabCluster) -> None:
+    (broker,) = cluster.brokers
+    settings = broker.directory / "server.properties"
+    broker.stop()
+    settings.write_text(settings.read_text().replace(f"{BROKERS};{US}", BROKERS))
+    broker.start()
+
+
+def check(source: str, target: str, topics: list[str], **link: Any) -> tuple[Finding, ...]:
+    return asyncio.run(_check(settings_for(source, target, topics, **link)))
+
+
+async def _check(settings: Settings) -> tuple[Finding, ...]:
+    clusters = Clusters(settings)
+    try:
+        await clusters.connect()
+        return await preflight_links(clusters.source, clusters.target, await clusters.observe())
+    finally:
+        await clusters.aclose()
+
+
+def told(
+    findings: tuple[Finding, ...],
+) -> dict[tuple[Severity, Right | None, Resource | None], tuple[str, ...]]:
+    return {(each.severity, each.right, each.resource): each.names for each in findings}
+
+
+def test_two_open_clusters_lack_nothing(
+    source_cluster: LabCluster, target_cluster: LabCluster, unique_topic: Callable[[str], str]
+) -> None:
+    source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
+    new, there = unique_topic("new"), unique_topic("there")
+    create_topic(source, new)
+    for bootstrap in (source, target):
+        create_topic(bootstrap, there, 2)
+    assert check(source, target, [new, there, "no-such-topic"]) == ()
+
+
+def test_one_cluster_at_both_ends_is_found(source_cluster: LabCluster) -> None:
+    source = source_cluster.bootstrap_servers
+    (found,) = check(source, source, ["any"])
+    assert "same Kafka cluster" in found.message
+
+
+def test_a_guarded_source_names_what_it_lacks(guarded: Guarded, target_cluster: LabCluster) -> None:
+    guarded.allow(ResourceType.TOPIC, "unreadable", AclOperation.DESCRIBE)
+    findings = check(guarded.bootstrap_servers, target_cluster.bootstrap_servers, ["unreadable", "hidden"])
+    error, topic = Severity.ERROR, Resource.TOPIC
+    assert told(findings) == {
+        (error, Right.READ, topic): ("unreadable",),
+        (error, Right.DESCRIBE_CONFIGS, topic): ("unreadable",),
+        (error, Right.DESCRIBE, topic): ("hidden",),
+    }
+
+
+def test_the_least_rights_on_a_source_are_enough_to_mirror_it(
+    guarded: Guarded, target_cluster: LabCluster
+) -> None:
+    guarded.allow(ResourceType.TOPIC, "readable", AclOperation.READ, AclOperation.DESCRIBE_CONFIGS)
+    settings = settings_for(guarded.bootstrap_servers, target_cluster.bootstrap_servers, ["readable"])
+    assert asyncio.run(_check(settings)) == ()
+    _, copies = mirror_plainly(settings)
+    assert {copy.state for copy in copies.values()} == {PartitionState.CAUGHT_UP}
+    assert sum(copy.next_offset or 0 for copy in copies.values()) == 40
+
+
+def test_a_guarded_target_names_what_it_lacks(guarded: Guarded, source_cluster: LabCluster) -> None:
+    source = source_cluster.bootstrap_servers
+    for topic in ("unwritable", "not-there"):
+        create_topic(source, topic, 2)
+    guarded.allow(ResourceType.TOPIC, "unwritable", AclOperation.READ, AclOperation.DESCRIBE_CONFIGS)
+    findings = check(source, guarded.bootstrap_servers, ["unwritable", "not-there"])
+    found = told(findings)
+    ((_, _, _), (group,)) = next(item for item in found.items() if item[0][2] is Resource.GROUP)
+    error, topic_kind, new = Severity.ERROR, Resource.TOPIC, ("not-there",)
+    assert found == {
+        (error, Right.WRITE, topic_kind): ("unwritable",),
+        (error, Right.DESCRIBE, topic_kind): new,
+        (error, Right.READ, topic_kind): new,
+        (error, Right.DESCRIBE_CONFIGS, topic_kind): new,
+        (error, Right.CREATE, topic_kind): new,
+        (error, Right.READ, Resource.GROUP): (group,),
+        (Severity.WARNING, None, topic_kind): new,
+        (Severity.WARNING, Right.DESCRIBE_CONFIGS, Resource.CLUSTER): (),
+    }
+    assert group.startswith("heliograph.link.")
+
+
+def test_the_least_rights_are_enough_to_elect_create_and_mirror(
+    guarded: Guarded, source_cluster: LabCluster
+) -> None:
+    source, target = source_cluster.bootstrap_servers, guarded.bootstrap_servers
+    for topic in ("full", "least-new"):
+        create_topic(source, topic, 2)
+        _produce(source, topic)
+    read, write, configs = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE_CONFIGS
+    guarded.allow(ResourceType.TOPIC, "full", read, write, configs)
+    guarded.allow(ResourceType.TOPIC, "least-", read, write, configs, AclOperation.CREATE, prefixed=True)
+    guarded.allow(ResourceType.GROUP, "heliograph.link.", read, prefixed=True)
+    guarded.allow(ResourceType.BROKER, CLUSTER, configs)
+
+    settings = settings_for(source, target, ["full", "least-new"])
+    (doubt,) = asyncio.run(_check(settings))
+    assert (doubt.severity, doubt.names) == (Severity.WARNING, ("least-new",))  # writing it is not known yet
+    assert asyncio.run(_elected(settings)) == (True, 7_200_000)
+    _, copies = mirror_plainly(settings)
+    assert {copy.state for copy in copies.values()} == {PartitionState.CAUGHT_UP}
+    assert sum(copy.next_offset or 0 for copy in copies.values()) == 80
+    assert asyncio.run(_check(settings)) == ()
+
+
+async def _elected(settings: Settings) -> tuple[bool, int | None]:
+    """Whether a driver of the link is elected, and what is read of how long brokers remember."""
+    clusters = Clusters(settings)
+    await clusters.connect()
+    target = clusters.target("link")
+    group = group_of("link", clusters.source("link").metadata.cluster_id)
+    active = asyncio.Event()
+
+    def tell(_link: str, role: object) -> None:
+        if isinstance(role, Active):
+            active.set()
+
+    drivership = Drivership({"link": (target, group)}, tell)
+    try:
+        drivership.start()
+        async with asyncio.timeout(TIMEOUT_S):
+            return await active.wait(), await read_state_lasts_ms(target)
+    finally:
+        await drivership.aclose()
+        await clusters.aclose()

@@ -1,0 +1,75 @@
+"""With the election out of the way: copiers that race on the same partitions leave one whole copy (P1, P2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from heliograph.controller.act import create
+from heliograph.controller.clusters import Clusters
+from heliograph.controller.plan import plan
+from heliograph.copier.lane import Lane
+from heliograph.copier.lane_clusters import LaneClusters
+from heliograph.copier.lease import Lease
+from heliograph.lab.cluster import LabCluster
+from heliograph.model.settings import Settings
+from heliograph.model.states import PartitionState
+from tests.support.fault_scene import fill
+from tests.support.judge import assert_identical
+from tests.support.plain_mirror import settings_for
+from tests.support.topics import create_topic
+
+pytestmark = [pytest.mark.kafka, pytest.mark.faults]
+
+COPIERS = 4
+RECORDS = 40_000
+LIMIT_S = 90.0
+
+
+def test_four_racing_copiers_of_one_partition_leave_one_copy_and_each_has_appended(
+    source_cluster: LabCluster, target_cluster: LabCluster, unique_topic: Callable[[str], str]
+) -> None:
+    source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
+    topic = unique_topic("raced")
+    create_topic(source, topic, 1)
+    fill(source, topic, RECORDS, partitions=1)
+    slowly = {"fetch.max.bytes": "4000", "max.partition.fetch.bytes": "4000"}
+    appended = asyncio.run(_race(settings_for(source, target, [topic], consumer=slowly)))
+    assert len(appended) == COPIERS
+    assert all(records > 0 for records in appended), appended
+    assert sum(appended) >= RECORDS  # one that comes second with the very same batch is told of the first's
+    assert_identical(source, target, [topic], records=RECORDS)
+
+
+async def _race(settings: Settings) -> list[int]:
+    """Records that each of the copiers was told to have appended."""
+    failures: list[BaseException] = []
+    clusters = Clusters(settings)
+    racers = []
+    try:
+        await clusters.connect()
+        todo = plan(await clusters.observe())
+        for creation in todo.creations:
+            await create(clusters.target(creation.link), creation)
+        for _ in range(COPIERS):
+            lane = Lane(64 << 20, failures.append)
+            racers.append((lane, LaneClusters(lane, Lease.unlimited)))
+        for _, lane_clusters in racers:
+            for ends in clusters.ends():
+                lane_clusters.open(ends)
+            lane_clusters.assign([copy.spec for copy in todo.copies])
+        copies = [copy for lane, _ in racers for copy in lane.copies.values()]
+        async with asyncio.timeout(LIMIT_S):
+            while not failures and any(  # noqa: ASYNC110 - a lane has no event for this
+                copy.state is not PartitionState.CAUGHT_UP for copy in copies
+            ):
+                await asyncio.sleep(0.02)
+        assert not failures, failures
+        return [copy.records for copy in copies]
+    finally:
+        for lane, lane_clusters in racers:
+            await lane.aclose()
+            await lane_clusters.aclose()
+        await clusters.aclose()
