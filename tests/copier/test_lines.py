@@ -10,13 +10,15 @@ import pytest
 
 from heliograph.cluster.line_name import LineName
 from heliograph.copier import lane as lane_module
+from heliograph.copier.workers import line_of
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode
 
 from .lane_world import World, place, until, world, write
 from .source_batches import OLD_MS
 
-ORDINARY, PATIENT = LineName(0), LineName(0, patient=True)
+ORDINARY = line_of(place(0), careful=False, slow=False)
+PATIENT = line_of(place(0), careful=False, slow=True)
 
 
 def lines_of(it: World, partition: int) -> list[LineName]:
@@ -184,5 +186,23 @@ def test_the_target_topics_id_goes_with_every_append(known: bool) -> None:
             it.assign(0)
             await until(lambda: it.is_copied(0))
             assert {sent.topic_id for sent in it.target.deliveries} == {topic_id.bytes if known else b""}
+
+    asyncio.run(story())
+
+
+def test_a_leader_that_hangs_and_was_replaced_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane_module, "OLD_LEADER_S", 0.05)
+
+    async def story() -> None:
+        async with world() as it:
+            it.create(0, 5)
+            hangs = it.target.line(1, ORDINARY)
+            hangs.frozen = True
+            it.assign(0)
+            await until(lambda: not hangs.idle)
+            it.target.move(place(0), 2)
+            await it.target.refresh()
+            await until(lambda: it.is_copied(0))
+            it.assert_identical(0)
 
     asyncio.run(story())

@@ -30,6 +30,7 @@ from heliograph.model.partition import MirrorPartition
 ROUTE_INTERVAL_S = 0.5
 LOOK_INTERVAL_S = 3.0
 SLOW_FOR_S = 60.0
+OLD_LEADER_S = 1.0  # how long its answers are awaited when a partition has a new one
 
 
 class Lane:
@@ -186,6 +187,7 @@ class Lane:
         if route.target_leader is not None:
             self._workers.forget_appends(route.copy)
             route.copy.interrupted(Trouble(Event.LEADER_MOVED, "the target partition has a new leader"))
+            asyncio.get_running_loop().call_later(OLD_LEADER_S, self._hurry, route, route.target_leader.node)
         route.target_leader = leader
         route.line = None
         if leader is not None:
@@ -197,6 +199,11 @@ class Lane:
         route = self._routes.get(copy.spec.partition)
         if route is not None:
             route.slow_until = asyncio.get_running_loop().time() + SLOW_FOR_S
+
+    def _hurry(self, route: Route, old_node: int) -> None:
+        """A leader that was replaced because it hangs owes its answers for as long as the request timeout."""
+        if not route.copy.settled:
+            self._workers.close_lines(self._ends_of(route), old_node)
 
     def _ends_of(self, route: Route) -> Ends:
         return self._ends[route.copy.spec.partition.link]

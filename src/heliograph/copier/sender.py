@@ -73,8 +73,13 @@ class Sender:
 
     def lapse(self) -> None:
         """The lease is over: what is not with the broker yet must not arrive there."""
-        if self._name.careful and self._line is not None and not self._line.closed:
-            self._line.close(Disconnected("the lease ran out: no word from the driver"))
+        if self._name.careful:
+            self.close(Disconnected("the lease ran out: no word from the driver"))
+
+    def close(self, reason: HeliographError) -> None:
+        """End the line; what has no answer is lost."""
+        if self._line is not None and not self._line.closed:
+            self._line.close(reason)
 
     async def run(self) -> None:
         while True:

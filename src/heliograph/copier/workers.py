@@ -18,10 +18,11 @@ from heliograph.copier.lease import Lease
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import SourcePort, TargetPort
 from heliograph.copier.sender import Sender
+from heliograph.model.errors import Disconnected
 from heliograph.model.partition import TopicPartition
 
 LINES_PER_BROKER = 2  # a broker handles one append of a line at a time, and waits for its followers meanwhile
-SLOW_LINES_PER_BROKER = 2
+SLOW_LINES_PER_BROKER = 16  # as good as one each, and bounded
 
 
 @dataclass(slots=True)
@@ -112,6 +113,12 @@ class Workers:
     def forget_appends(self, copy: PartitionCopy) -> None:
         for sender in self._senders.values():
             sender.discard(copy)
+
+    def close_lines(self, ends: Ends, node: int) -> None:
+        """Nobody waits for this broker's answers any more."""
+        for (target, number, _), sender in self._senders.items():
+            if target == id(ends.target) and number == node:
+                sender.close(Disconnected(f"broker {node} does not answer, and leads the partition no more"))
 
     def wake_fetchers(self) -> None:
         for fetcher in self._fetchers.values():
