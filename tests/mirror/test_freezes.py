@@ -38,6 +38,7 @@ def test_a_frozen_lane_loses_its_partitions_to_the_other_and_wakes_up_too_late_t
         scene.finish()
 
 
+@pytest.mark.slow
 def test_a_frozen_driver_wakes_up_and_goes_on(
     source_cluster: LabCluster, target_cluster: LabCluster, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:

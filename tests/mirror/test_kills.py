@@ -96,6 +96,7 @@ def _kill_lane(scene: FaultScene, number: int) -> None:
     scene.mirror.wait_until(lambda: pid() not in (None, victim), "the next worker")
 
 
+@pytest.mark.slow
 def test_a_killed_jvm_ends_the_run_and_the_next_goes_on(scene: FaultScene) -> None:
     with scene:
         scene.begin()

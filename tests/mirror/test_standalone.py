@@ -79,6 +79,7 @@ def test_lanes_on_both_workers_run_from_the_shipped_archive_alone_and_copy_ident
 
 
 @pytest.mark.faults
+@pytest.mark.slow
 def test_a_worker_killed_amid_the_copy_leaves_one_whole_copy(
     source_cluster: LabCluster,
     target_cluster: LabCluster,
