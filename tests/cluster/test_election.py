@@ -223,8 +223,8 @@ def test_who_is_thrown_out_joins_again_by_itself() -> None:
         async with stage() as play:
             await until(lambda: play.active)
             play.coordinator.codes = {"HeartbeatRequest": [ErrorCode.UNKNOWN_MEMBER_ID]}
-            await until(lambda: len(play.roles) == 3)
-            assert [type(role) for role in play.roles] == [Active, Seeking, Active]
+            await until(lambda: len(play.roles) >= 3)
+            assert [type(role) for role in play.roles[:3]] == [Active, Seeking, Active]
 
     asyncio.run(story())
 

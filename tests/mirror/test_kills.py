@@ -103,7 +103,7 @@ def test_a_killed_jvm_ends_the_run_and_the_next_goes_on(scene: FaultScene) -> No
 
         def kill_jvm() -> None:
             (jvm,) = [p for p in scene.mirror.family() if p.name() == "java"]
-            jvm.kill()
+            os.kill(jvm.pid, signal.SIGKILL)
             assert scene.mirror.wait()[0] == 4, scene.mirror.log
 
         scene.strike(kill_jvm)

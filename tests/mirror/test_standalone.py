@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -141,7 +142,7 @@ def test_a_decommissioned_executor_hands_its_partitions_back(
 
         def decommission() -> None:
             (executor,) = [p for p in spark.executors_of(spark.workers[0]) if p.name() == "java"]
-            executor.send_signal(signal.SIGPWR)
+            os.kill(executor.pid, signal.SIGPWR)
 
         scene.strike(decommission)
         scene.mirror.wait_until(lambda: "[lane_leaving]" in scene.mirror.log, "the lane's leave")

@@ -69,10 +69,12 @@ class SparkStandalone:
     def kill(self, worker: int) -> None:
         """`kill -9` of a worker and of all that it has started, as when a machine is gone."""
         family = [psutil.Process(worker), *self.executors_of(worker)]
-        for process in family:
-            process.send_signal(signal.SIGSTOP)  # so that none outlives another by its own means
-        for process in family:
-            process.kill()
+        for number in (
+            signal.SIGSTOP,
+            signal.SIGKILL,
+        ):  # stopped first: none outlives another by its own means
+            for process in family:
+                os.kill(process.pid, number)
         psutil.wait_procs(family, timeout=START_LIMIT_S)
 
     def __enter__(self) -> Self:

@@ -43,8 +43,10 @@ class ProcessRecord:
         """Sends a signal if the process is still ours; does nothing if it is gone."""
         process = self._process()
         if process is not None:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.send_signal(number)
+            # Not by psutil: it compares exact start times before it sends, and the time of the system's start, which
+            # they are counted from, may differ by a second from one look to the next.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, number)
 
     def is_stopped(self) -> bool:
         """Whether every thread of it has taken a SIGSTOP; where there is no /proc, the process's own word."""
@@ -95,7 +97,10 @@ def _is_gone(process: psutil.Process) -> bool:
         # Our own child: it is gone, with all its threads, when the system lets us collect it.
         return os.waitpid(process.pid, os.WNOHANG)[0] != 0
     except ChildProcessError:
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+        try:
+            return not psutil.pid_exists(process.pid) or process.status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
 
 
 def read_record(path: Path) -> ProcessRecord | None:
