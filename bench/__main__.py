@@ -96,6 +96,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--records", type=_positive, metavar="N", help="records of the copy")
     parser.add_argument("--rounds", type=_positive, metavar="N", help="rounds of the copy")
     parser.add_argument("--latency-rounds", type=_positive, metavar="N", help="rounds of the latency")
+    parser.add_argument(
+        "--replication", type=_positive, default=1, metavar="N", help="N brokers a cluster, N replicas (1)"
+    )
     parser.add_argument("--backlog-gb", type=float, metavar="GB", help="backlog of the memory part")
     parser.add_argument(
         "--contenders",
@@ -115,6 +118,7 @@ def _scope(given: argparse.Namespace) -> Scope:
         rounds=given.rounds or preset.rounds,
         latency_rounds=given.latency_rounds or preset.latency_rounds,
         backlog_bytes=backlog_bytes,
+        replication=given.replication,
     )
 
 

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from heliograph.lab.cluster import LabCluster
 
-HEAP_MB = 1024
+HEAP_MB = 1024  # of a cluster's only broker; several share it
 DELETE_DELAY_MS = 500
 SETTLE_S = 1.5
 ANSWER_TIMEOUT_S = 10.0
@@ -29,10 +29,14 @@ BROKER_PROPERTIES = {"log.segment.delete.delay.ms": str(DELETE_DELAY_MS)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchCluster:
-    """A running one-broker cluster and the client the harness watches it with."""
+    """A running cluster and the client the harness watches it with. Topics are on all of its brokers."""
 
     lab: LabCluster
     admin: Any
+
+    @property
+    def replication(self) -> int:
+        return len(self.lab.brokers)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -48,7 +52,7 @@ class BenchCluster:
         return {name: len(topic.partitions) for name, topic in found.items() if not name.startswith("__")}
 
     def create(self, topic: str, partitions: int) -> None:
-        for made in self.admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+        for made in self.admin.create_topics([NewTopic(topic, partitions, self.replication)]).values():
             made.result()
         while self.topics().get(topic) != partitions:
             time.sleep(0.02)
@@ -66,7 +70,7 @@ class BenchCluster:
     def size_bytes(self, topic: str) -> int:
         """What a topic takes on disk: its batches as they travel."""
         logs = self.lab.directory.glob(f"node-*/data/{topic}-*/*.log")
-        return sum(log.stat().st_size for log in logs)
+        return sum(log.stat().st_size for log in logs) // self.replication
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +90,17 @@ class ClusterPair:
 
 
 @contextmanager
-def cluster_pair() -> Iterator[ClusterPair]:
+def cluster_pair(replication: int) -> Iterator[ClusterPair]:
+    """Each of so many brokers; all but one of the replicas have to confirm."""
+    properties = {**BROKER_PROPERTIES, "min.insync.replicas": str(max(replication - 1, 1))}
+    heap_mb = HEAP_MB // replication
     with (
-        LabCluster.start(name="bench-source", heap_mb=HEAP_MB, properties=BROKER_PROPERTIES) as source,
-        LabCluster.start(name="bench-target", heap_mb=HEAP_MB, properties=BROKER_PROPERTIES) as target,
+        LabCluster.start(
+            name="bench-source", brokers=replication, heap_mb=heap_mb, properties=properties
+        ) as source,
+        LabCluster.start(
+            name="bench-target", brokers=replication, heap_mb=heap_mb, properties=properties
+        ) as target,
     ):
         yield ClusterPair(source=_watched(source), target=_watched(target))
 

@@ -18,7 +18,7 @@ from heliograph.lab.java import find_java
 
 TARGET = "target"
 TASKS = 4
-REPLICATED_ONCE = (
+REPLICATION = (
     "replication.factor",
     "checkpoints.topic.replication.factor",
     "heartbeats.topic.replication.factor",
@@ -72,7 +72,12 @@ class MirrorMaker:
     tails: bool = True
 
     def prepare(self, job: CopyJob, pair: ClusterPair, directory: Path) -> Sequence[str]:
-        settings = properties(job, source=pair.source.bootstrap_servers, target=pair.target.bootstrap_servers)
+        settings = properties(
+            job,
+            source=pair.source.bootstrap_servers,
+            target=pair.target.bootstrap_servers,
+            replication=pair.target.replication,
+        )
         path = directory / "mm2.properties"
         path.write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
         libs = resolve("org.apache.kafka", "connect-mirror", DEFAULT_KAFKA)
@@ -80,7 +85,7 @@ class MirrorMaker:
         return [java, *JVM, "-cp", f"{libs}/*", "org.apache.kafka.connect.mirror.MirrorMaker", str(path)]
 
 
-def properties(job: CopyJob, *, source: str, target: str) -> dict[str, str]:
+def properties(job: CopyJob, *, source: str, target: str, replication: int = 1) -> dict[str, str]:
     """The source's alias is the job's label: so are the target topic's prefix and the fresh internal topics."""
     alias = job.label
     linger_ms = LINGER_TAIL_MS if job.endless else LINGER_COPY_MS
@@ -94,7 +99,7 @@ def properties(job: CopyJob, *, source: str, target: str) -> dict[str, str]:
         "tasks.max": TASKS,
         "refresh.topics.interval.seconds": 5,
     }
-    settings |= dict.fromkeys(REPLICATED_ONCE, 1)
+    settings |= dict.fromkeys(REPLICATION, replication)
     settings |= dict.fromkeys(OFF, "false")
     settings |= {f"{alias}.consumer.{key}": value for key, value in CONSUMER.items()}
     settings |= {f"{TARGET}.producer.{key}": value for key, value in PRODUCER.items()}

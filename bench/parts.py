@@ -28,11 +28,12 @@ class Scope:
     rounds: int
     latency_rounds: int
     backlog_bytes: int
+    replication: int = 1
 
 
 def measure_copies(scope: Scope, contenders: Sequence[Contender], run: Run, say: Say) -> None:
     say("copy: starting two clusters")
-    with cluster_pair() as pair:
+    with cluster_pair(scope.replication) as pair:
         say(f"producing {scope.records:,} records")
         run.workload = workload = fill(pair.source, topic=COPY_TOPIC, records=scope.records, say=say)
         say(described(workload))
@@ -61,7 +62,7 @@ def _copy_round(
 
 def measure_latencies(scope: Scope, contenders: Sequence[Contender], run: Run, say: Say) -> None:
     say("latency: starting two clusters")
-    with cluster_pair() as pair:
+    with cluster_pair(scope.replication) as pair:
         for number in range(scope.latency_rounds + 1):
             for contender in contenders:
                 name = f"latency {number} of {scope.latency_rounds}" if number else "latency, warm-up"
@@ -77,7 +78,7 @@ def measure_latencies(scope: Scope, contenders: Sequence[Contender], run: Run, s
 
 def measure_lane_memory(scope: Scope, contender: Contender, run: Run, say: Say) -> None:
     say("memory of a lane: starting two clusters")
-    with cluster_pair() as pair:
+    with cluster_pair(scope.replication) as pair:
         say(f"producing {scope.backlog_bytes / 1e9:.1f} GB of large records")
         run.backlog_workload = workload = fill_backlog(
             pair.source, topic=BACKLOG_TOPIC, size_bytes=scope.backlog_bytes, say=say

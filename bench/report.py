@@ -43,7 +43,9 @@ class Run:
 
     @property
     def aims(self) -> list[Aim]:
-        return judge(self.copies, self.latencies, self.backlog)
+        return judge(
+            self.copies, self.latencies, self.backlog, replicated=self.scope.get("replication", 1) != 1
+        )
 
 
 COPY_ROWS: tuple[tuple[str, str, Callable[[float], str]], ...] = (

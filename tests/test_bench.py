@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +23,7 @@ from bench.copy_round import POLL_S, CopyResult, rate
 from bench.heliograph_run import config
 from bench.latency import LatencyResult
 from bench.measure import ProcessTree
-from bench.mirror_maker import properties
+from bench.mirror_maker import REPLICATION, properties
 from bench.report import Run, aims_table, as_json, cell, copy_table
 from bench.summary import Summary, percentile, ratio, summarise
 from bench.workload import OrderValues
@@ -125,6 +126,18 @@ def test_every_aim_is_missed_just_beyond_its_bound() -> None:
     latencies = [delayed("heliograph", 2.1, 9.1), delayed("mm2", 2, 9)]
     heavy = replace(copied("heliograph"), lane_peaks_bytes=[350 * MB])
     assert met(judge(copies, latencies, heavy)) == [False] * 7
+
+
+@pytest.mark.parametrize(("rate", "is_met"), [(400, True), (399, False)])
+def test_four_times_as_fast_is_enough_where_brokers_replicate(rate: int, is_met: bool) -> None:
+    copies = [copied("heliograph", rate=rate), copied("mm2", rate=100)]
+    assert met(judge(copies, [], None, replicated=True))[0] is is_met
+
+
+def test_mirror_maker_replicates_as_often_as_the_clusters_do() -> None:
+    for replication in (1, 3):
+        made = properties(JOB, source="a:1", target="b:1", replication=replication)
+        assert {made[key] for key in REPLICATION} == {str(replication)}
 
 
 def test_an_aim_that_was_not_measured_is_neither_met_nor_missed() -> None:
