@@ -15,7 +15,7 @@ from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode
 
 from .lane_world import World, place, until, world, write
-from .source_batches import OLD_MS
+from .source_batches import NOW_MS, OLD_MS
 
 ORDINARY = line_of(place(0), careful=False, slow=False)
 PATIENT = line_of(place(0), careful=False, slow=True)
@@ -170,6 +170,25 @@ def test_slow_followers_of_one_partition_hold_up_nobody_else() -> None:
             write(it.source.logs[place(2)], 5)
             await until(lambda: it.is_copied(2))
             assert not it.is_copied(0)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("careful", "left"), [(False, True), (True, False)])
+def test_a_line_held_up_by_slow_followers_is_left_unless_what_is_lost_would_wait_for_longer(
+    careful: bool, left: bool
+) -> None:
+    """Batches of the slow partition that are behind on the line would be waited for one after the other."""
+
+    async def story() -> None:
+        async with world() as it:
+            it.create(0, 5, timestamp=OLD_MS if careful else NOW_MS)
+            line = it.target.line(1, line_of(place(0), careful=careful, slow=False))
+            time_out_once(it, 0)
+            it.assign(0)
+            await until(lambda: it.is_copied(0))
+            assert line.closed is left
+            it.assert_identical(0)
 
     asyncio.run(story())
 

@@ -6,7 +6,7 @@ import pytest
 
 from heliograph.copier.partition_copy import PartitionCopy, Phase
 from heliograph.copier.resync import Synced
-from heliograph.model.errors import Disconnected, PartitionStop
+from heliograph.model.errors import Disconnected, LineLeft, PartitionStop
 from heliograph.model.events import Event, Trouble
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.batch import read_header, verify_crc
@@ -150,6 +150,20 @@ def test_every_answer_that_is_due_is_awaited_before_the_target_is_asked(copy: Pa
     copy.appended(3)
     assert copy.wants_resync
     assert copy.next_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("problem", "told", "stale"), [(BROKEN, Event.BROKER_AWAY, True), (LineLeft("left"), None, False)]
+)
+def test_a_line_that_we_left_ourselves_is_no_trouble_and_no_word_about_the_leader(
+    copy: PartitionCopy, problem: Disconnected, told: Event | None, stale: bool
+) -> None:
+    streaming(copy)
+    copy.take()
+    copy.lost(problem)
+    assert copy.wants_resync
+    assert copy.losses == 1
+    assert (copy.trouble.event if copy.trouble else None, copy.stale) == (told, stale)
 
 
 def test_an_interruption_waits_for_what_is_in_flight(copy: PartitionCopy) -> None:

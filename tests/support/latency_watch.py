@@ -24,6 +24,8 @@ CONSUMER = {
     "fetch.wait.max.ms": 100,
     "fetch.error.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
+    "socket.timeout.ms": 2_000,  # a broker that hangs is left soon for who leads in its place
+    "topic.metadata.refresh.interval.ms": 1_000,
 }
 
 Where = tuple[str, int]

@@ -37,7 +37,7 @@ from heliograph.wire.produce import (
 APPEND_VERSIONS = PRODUCE_VERSIONS[: PRODUCE_VERSIONS.index(PRODUCE_FLEXIBLE_FROM)]
 # How long a broker may hold a line up for the followers of one partition. It then answers for the others, and names
 # those it still waits for: they go on by a patient line.
-FOLLOWERS_WAIT_MS = 500
+FOLLOWERS_WAIT_MS = 300
 ANSWER_SLACK_MS = 1000  # the broker gives up first and says so; only a dead one is cut off
 
 

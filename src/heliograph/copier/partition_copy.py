@@ -33,7 +33,7 @@ from heliograph.copier.passage import corrupt, prepare
 from heliograph.copier.recovery import after_append
 from heliograph.copier.resync import Synced
 from heliograph.copier.spec import CopySpec
-from heliograph.model.errors import CorruptBatch, HeliographError, PartitionStop
+from heliograph.model.errors import CorruptBatch, HeliographError, LineLeft, PartitionStop
 from heliograph.model.events import Event, Trouble
 from heliograph.model.states import BoundBy, PartitionState, StopReason
 from heliograph.wire.batch import split_batches
@@ -277,7 +277,10 @@ class PartitionCopy:
         self._settle()
         self.clear = False
         self.losses += 1
-        self._resync_later(Trouble(Event.BROKER_AWAY, problem.message), stale=True)
+        if isinstance(problem, LineLeft):
+            self._resync_later(self.trouble)  # our own doing, and mended at once: nothing to tell
+        else:
+            self._resync_later(Trouble(Event.BROKER_AWAY, problem.message), stale=True)
 
     def stop(self, stop: PartitionStop) -> None:
         self.stopped = self.stopped or stop
@@ -307,7 +310,7 @@ class PartitionCopy:
         if self._obstacle is not None and not self._queue and not self._in_flight:
             self.stop(self._obstacle)
 
-    def _resync_later(self, trouble: Trouble, *, stale: bool = False) -> None:
+    def _resync_later(self, trouble: Trouble | None, *, stale: bool = False) -> None:
         if self.phase in (Phase.STOPPED, Phase.RETIRED):
             return
         self.interruptions += 1

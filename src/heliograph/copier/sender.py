@@ -20,6 +20,7 @@ from heliograph.model.errors import (
     BrokerRefused,
     Disconnected,
     HeliographError,
+    LineLeft,
     ProtocolError,
     RequestFailed,
 )
@@ -155,6 +156,14 @@ class Sender:
             return  # the loop is closing
         for where, (copy, _) in sent.items():
             self._settle(copy, answers.get(where), missing)
+        if any(answer.error == ErrorCode.REQUEST_TIMED_OUT for answer in answers.values()):
+            self._leave()
+
+    def _leave(self) -> None:
+        """What is behind on this line may hold batches of the same slow partition, each of which would be waited for.
+        Not so on a careful line: what is lost there delays old records for far longer."""
+        if not (self._name.patient or self._name.careful):
+            self.close(LineLeft("left a line that was held up by the slow followers of a partition"))
 
     def _settle(
         self, copy: PartitionCopy, answer: ProducedPartition | None, missing: HeliographError

@@ -74,6 +74,10 @@ class Disconnected(RequestFailed):
     """The connection ended before the answer: the request may or may not have been executed."""
 
 
+class LineLeft(Disconnected):
+    """We ended the connection ourselves. The broker is well, and leads what it led."""
+
+
 class RequestTimedOut(RequestFailed):
     """No answer in time: the request may or may not have been executed."""
 
