@@ -19,9 +19,10 @@ from heliograph.controller.drivership import Active, Role, Seeking, Standby
 from heliograph.controller.lane_keeper import LaneView
 from heliograph.controller.mirror import Mirror
 from heliograph.controller.observe import BEING_WRITTEN
-from heliograph.controller.snapshot import LinkSnapshot, PartitionSight
+from heliograph.controller.snapshot import LinkAway, LinkSnapshot, PartitionSight
 from heliograph.controller.status import Row, live_document, status_document
 from heliograph.interface.cli import output
+from heliograph.model.errors import ClusterUnreachable
 from heliograph.model.states import PartitionState
 
 from .observed import (
@@ -55,6 +56,8 @@ LINK_KEYS = {
     "bytes_per_s",
     "records_per_s",
     "bound_by",
+    "error",
+    "hint",
     "partitions",
 }
 PARTITION_KEYS = {
@@ -76,7 +79,7 @@ PARTITION_KEYS = {
 
 
 def document(
-    *snapshots: LinkSnapshot, live: Iterable[Row] = (), source: Source | None = None
+    *snapshots: LinkSnapshot | LinkAway, live: Iterable[Row] = (), source: Source | None = None
 ) -> dict[str, Any]:
     made = status_document(snapshots, clusters_of(source or Source()), live, NOW)
     return cast("dict[str, Any]", json.loads(json.dumps(asyncio.run(made))))
@@ -364,6 +367,51 @@ def test_an_answer_that_is_no_live_document_is_as_good_as_none(answer: Row) -> N
 def test_a_live_document_tells_which_processes_run_the_lanes() -> None:
     (answer,) = told(Board([], []))
     assert answer["lanes"] == [{"lane": 0, "pid": 100, "host": "here"}]
+
+
+# -- with a cluster that is away
+
+
+def away(source_id: str | None = None, target_id: str | None = NYC_ID) -> LinkAway:
+    problem = ClusterUnreachable("cluster 'sf' cannot be reached", hint="check it")
+    return LinkAway(link=LINK, source_cluster_id=source_id, target_cluster_id=target_id, problem=problem)
+
+
+def test_a_link_whose_source_is_away_is_shown_as_the_running_mirror_tells() -> None:
+    board = Board([copy(partition(0)), copy(partition(1))], [])
+    board.report(3, progress(partition(1), 60, trouble="broker 2 is gone"))
+    (link,) = document(away(), live=told(board))["links"]
+    assert set(link) == LINK_KEYS
+    assert (link["state"], link["error"], link["hint"]) == (
+        "pending",
+        "cluster 'sf' cannot be reached",
+        "check it",
+    )
+    assert (link["source_cluster_id"], link["lag_records"], link["lag_ms"]) == (SF_ID, None, None)
+    assert [set(row) for row in link["partitions"]] == [PARTITION_KEYS] * 2
+    row = link["partitions"][1]
+    assert (row["state"], row["lane"], row["next_offset"]) == ("copying", 3, 60)
+    assert (row["error"], row["lag_records"], row["source_end"]) == ("broker 2 is gone", None, None)
+
+
+def test_a_link_whose_source_is_away_is_unknown_without_a_running_mirror() -> None:
+    (link,) = document(away())["links"]
+    assert (link["state"], link["lag_records"], link["partitions"]) == ("unknown", None, [])
+    assert link["error"] == "cluster 'sf' cannot be reached"
+
+
+def test_a_mirror_to_another_target_is_not_heard_about_a_link_whose_source_is_away() -> None:
+    live = told(Board([copy(partition())], []), cluster_ids=(SF_ID, "lax-cluster-id"))
+    assert document(away(), live=live)["links"][0]["partitions"] == []
+
+
+def test_a_cluster_that_is_away_hides_no_other_link() -> None:
+    other = replace(LINK, name="other")
+    made = document(away(), snapshot(source_topic(), link=other))
+    assert [(link["link"], bool(link["error"])) for link in made["links"]] == [
+        (LINK.name, True),
+        ("other", False),
+    ]
 
 
 ATTENTION = ["stopped", "unknown", "pending", "aligning", "copying", "caught_up"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from heliograph.lab.cluster import LabCluster
-from tests.support.fault_scene import FaultScene, is_gone
+from tests.support.fault_scene import PARTITIONS, FaultScene, is_gone
 from tests.support.small_disk import SmallDisk
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.faults]
@@ -36,7 +37,7 @@ def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 def _status(scene: FaultScene) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "heliograph.interface.cli.main", "status", str(scene.config)]
+    command = [sys.executable, "-m", "heliograph.interface.cli.main", "status", str(scene.config), "--json"]
     return subprocess.run(command, capture_output=True, text=True, timeout=STATUS_LIMIT_S)
 
 
@@ -68,6 +69,10 @@ def test_a_source_that_is_away_for_a_minute_is_shown_and_picked_up_again(
         status = _status(scene)
         assert status.returncode == 3, status
         assert "'src' cannot be reached" in status.stderr
+        (link,) = json.loads(status.stdout)["links"]
+        assert "'src' cannot be reached" in link["error"]
+        assert len(link["partitions"]) == PARTITIONS
+        assert any(row["error"] for row in link["partitions"])
         time.sleep(max(away_until - time.monotonic(), 0.0))  # this is the fault itself
         broker.start()
         scene.finish()

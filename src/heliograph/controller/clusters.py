@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.properties import parse_properties
 from heliograph.controller.finding import Finding
 from heliograph.controller.observe import observe
 from heliograph.controller.preflight import preflight_links
-from heliograph.controller.snapshot import LinkSnapshot
+from heliograph.controller.snapshot import LinkAway, LinkSnapshot
 from heliograph.copier.lane_clusters import LinkEnds
 from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed
 from heliograph.model.link import Link
@@ -33,9 +33,10 @@ class Clusters:
 
     async def connect(self) -> None:
         """Reach every cluster, or say which cannot be, in bounded time."""
-        problems = await asyncio.gather(
-            *(self._connect(c) for c in self._clients.values()), return_exceptions=True
-        )
+        await self._reach(self._clients.values())
+
+    async def _reach(self, clients: Iterable[ClusterClient]) -> None:
+        problems = await asyncio.gather(*(self._connect(c) for c in clients), return_exceptions=True)
         failed = [p for p in problems if isinstance(p, BaseException)]
         for problem in failed:
             if not isinstance(problem, ClusterUnreachable):
@@ -68,6 +69,23 @@ class Clusters:
 
     async def observe(self) -> Sequence[LinkSnapshot]:
         return await asyncio.gather(*(self._observe(link) for link in self._settings.links))
+
+    async def survey(self) -> Sequence[LinkSnapshot | LinkAway]:
+        """In place of `connect` and `observe`: a cluster that is away leaves the other links to be seen."""
+        return await asyncio.gather(*(self._survey(link) for link in self._settings.links))
+
+    async def _survey(self, link: Link) -> LinkSnapshot | LinkAway:
+        source, target = self.source(link.name), self.target(link.name)
+        try:
+            await self._reach((source, target))
+            return await self._observe(link)
+        except ClusterUnreachable as problem:
+            return LinkAway(
+                link=link,
+                source_cluster_id=source.metadata.cluster_id or None,
+                target_cluster_id=target.metadata.cluster_id or None,
+                problem=problem,
+            )
 
     async def observe_link(self, name: str) -> LinkSnapshot:
         return await self._observe(next(link for link in self._settings.links if link.name == name))

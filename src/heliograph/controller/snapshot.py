@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.model.errors import ClusterUnreachable
 from heliograph.model.link import Link
 
 
@@ -59,3 +60,13 @@ class LinkSnapshot:
     def cluster_ids(self) -> tuple[str, str]:
         """Source and target: what tells this link from another of the same name."""
         return self.source_cluster_id, self.target_cluster_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkAway:
+    """A link that cannot be observed now. The id of a cluster that cannot be reached is None."""
+
+    link: Link
+    source_cluster_id: str | None
+    target_cluster_id: str | None
+    problem: ClusterUnreachable

@@ -1,13 +1,14 @@
 """The status document (heliograph.status/1): what both clusters show, with what a running mirror adds.
 
 `next_offset` comes from what is durable on the target, so the lag is right whether or not a mirror runs. What only
-a running mirror knows is null without one, and the state is `unknown`.
+a running mirror knows is null without one, and the state is `unknown`. Of a link whose cluster is away a running
+mirror's word is all there is.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,18 +17,19 @@ from heliograph.cluster.log_reads import read_batch
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Active, Role, Standby
 from heliograph.controller.mirror import Mirror
-from heliograph.controller.snapshot import LinkSnapshot, PartitionSight
+from heliograph.controller.snapshot import LinkAway, LinkSnapshot, PartitionSight
 from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.partition import MirrorPartition, TopicPartition
 from heliograph.model.states import PartitionState
 
 SCHEMA = "heliograph.status/1"
 READS_AT_ONCE = 64
-_TOLD = ("state", "lane", "error", "hint")
+_TOLD = ("state", "next_offset", "lane", "error", "hint")
 
 ACTIVE, STANDBY, SEEKING = "active", "standby", "seeking"
 
 Row = dict[str, Any]
+ClusterIds = tuple[str | None, str | None]
 
 
 def role_name(role: Role | None) -> str:
@@ -71,17 +73,23 @@ def live_document(mirror: Mirror) -> Row:
 
 
 async def status_document(
-    snapshots: Iterable[LinkSnapshot], clusters: Clusters, live: Iterable[Row], now: datetime
+    surveyed: Iterable[LinkSnapshot | LinkAway], clusters: Clusters, live: Iterable[Row], now: datetime
 ) -> Row:
-    snapshots = list(snapshots)
-    told, rates = _told(live, {s.link.name: s.cluster_ids for s in snapshots})
+    surveyed = list(surveyed)
+    ids = {link.link.name: (link.source_cluster_id, link.target_cluster_id) for link in surveyed}
+    told, rates = _told(live, ids)
     slots = asyncio.Semaphore(READS_AT_ONCE)
-    links = [await _link(s, clusters.source(s.link.name), told, rates, slots, now) for s in snapshots]
+    links = [
+        _away(seen, told, rates)
+        if isinstance(seen, LinkAway)
+        else await _link(seen, clusters.source(seen.link.name), told, rates, slots, now)
+        for seen in surveyed
+    ]
     return {"schema": SCHEMA, "at": now.astimezone(UTC).isoformat(timespec="milliseconds"), "links": links}
 
 
 def _told(
-    live: Iterable[Row], cluster_ids: dict[str, tuple[str, str]]
+    live: Iterable[Row], cluster_ids: dict[str, ClusterIds]
 ) -> tuple[dict[MirrorPartition, Row], dict[str, Row]]:
     """What running mirrors say of partitions and links; an answer of another shape is as good as none.
 
@@ -95,7 +103,7 @@ def _told(
             links = {
                 name: dict(rate)
                 for name, rate in document["links"].items()
-                if (rate["source_cluster_id"], rate["target_cluster_id"]) == cluster_ids.get(name)
+                if _are_same((rate["source_cluster_id"], rate["target_cluster_id"]), cluster_ids.get(name))
             }
         except (AttributeError, KeyError, TypeError, ValueError):
             continue
@@ -105,6 +113,13 @@ def _told(
         }
         rates = {**{name: links[name] for name in standing_by}, **rates, **_less(links, standing_by)}
     return partitions, rates
+
+
+def _are_same(told: ClusterIds, seen: ClusterIds | None) -> bool:
+    """A cluster that cannot be reached contradicts nobody."""
+    return seen is not None and all(
+        theirs == ours or ours is None for theirs, ours in zip(told, seen, strict=True)
+    )
 
 
 def _less(links: dict[str, Row], standing_by: set[str]) -> dict[str, Row]:
@@ -128,19 +143,31 @@ async def _link(
     rows = await asyncio.gather(
         *(row(topic.name, n, sight) for topic in snapshot.sources for n, sight in topic.partitions.items())
     )
-    rate = rates.get(snapshot.link.name, {})
+    return _summary(snapshot, rates, rows)
+
+
+def _away(away: LinkAway, told: dict[MirrorPartition, Row], rates: dict[str, Row]) -> Row:
+    mine = {key: row for key, row in told.items() if key.link == away.link.name}
+    return _summary(away, rates, [_as_told(key, mine[key]) for key in sorted(mine)])
+
+
+def _summary(seen: LinkSnapshot | LinkAway, rates: dict[str, Row], rows: Sequence[Row]) -> Row:
+    rate = rates.get(seen.link.name, {})
+    problem = seen.problem if isinstance(seen, LinkAway) else None
     return {
-        "link": snapshot.link.name,
+        "link": seen.link.name,
         "state": STANDBY if rate.get("role") == STANDBY else _overall([r["state"] for r in rows]),
-        "source": snapshot.link.source,
-        "target": snapshot.link.target,
-        "source_cluster_id": snapshot.source_cluster_id,
-        "target_cluster_id": snapshot.target_cluster_id,
-        "lag_records": _total([r["lag_records"] for r in rows]),
-        "lag_ms": _highest([r["lag_ms"] for r in rows]),
+        "source": seen.link.source,
+        "target": seen.link.target,
+        "source_cluster_id": seen.source_cluster_id or rate.get("source_cluster_id"),
+        "target_cluster_id": seen.target_cluster_id or rate.get("target_cluster_id"),
+        "lag_records": None if problem else _total([r["lag_records"] for r in rows]),
+        "lag_ms": None if problem else _highest([r["lag_ms"] for r in rows]),
         "bytes_per_s": rate.get("bytes_per_s"),
         "records_per_s": rate.get("records_per_s"),
         "bound_by": rate.get("bound_by"),
+        "error": problem.message if problem else None,
+        "hint": problem.hint if problem else None,
         "partitions": list(rows),
     }
 
@@ -168,6 +195,26 @@ async def _partition(
         "lane": told["lane"] if told else None,
         "error": (told["error"] if told else None) or _unseen(sight),
         "hint": told["hint"] if told else None,
+    }
+
+
+def _as_told(key: MirrorPartition, told: Row) -> Row:
+    """With the same keys as `_partition`: what the clusters would have to say is not known."""
+    return {
+        "source_topic": key.source_topic,
+        "target_topic": key.target_topic,
+        "partition": key.partition,
+        "state": str(told["state"]),
+        "source_start": None,
+        "source_end": None,
+        "next_offset": told["next_offset"],
+        "target_end": None,
+        "lag_records": None,
+        "lag_ms": None,
+        "offsets": "identical",
+        "lane": told["lane"],
+        "error": told["error"],
+        "hint": told["hint"],
     }
 
 

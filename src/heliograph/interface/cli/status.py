@@ -13,6 +13,7 @@ from rich.table import Table
 from heliograph.interface.cli import logs, output
 from heliograph.interface.cli.config_path import ConfigArgument, ConfigOption
 from heliograph.interface.config_file import find_config, read_settings
+from heliograph.model.errors import ClusterUnreachable
 from heliograph.model.settings import Settings
 from heliograph.model.states import PartitionState
 
@@ -29,7 +30,10 @@ def command(
     _level: logs.LevelOption = None,
     _log_format: logs.LogFormatOption = None,
 ) -> None:
-    """Show lag and state of every partition; right whether or not a mirror runs. Exit 1 if one is stopped."""
+    """Show lag and state of every partition; right whether or not a mirror runs.
+
+    Exit 1 if one is stopped, 3 if a cluster is away: then what a running mirror knows is shown.
+    """
     settings = read_settings(find_config(path, config))
     form = output.chosen(form, as_json)
     while True:
@@ -38,6 +42,10 @@ def command(
         if not watch:
             break
         time.sleep(WATCH_S)
+    away = [link for link in document["links"] if link["error"]]
+    if away:
+        messages = dict.fromkeys(link["error"] for link in away)
+        raise ClusterUnreachable("\n".join(messages), hint=away[0]["hint"])
     if any(link["state"] == PartitionState.STOPPED for link in document["links"]):
         raise typer.Exit(1)
 
@@ -49,10 +57,9 @@ async def _status(settings: Settings) -> dict[str, Any]:
 
     clusters = Clusters(settings)
     try:
-        await clusters.connect()
-        snapshots = await clusters.observe()
+        surveyed = await clusters.survey()
         live = await asyncio.to_thread(ask_all)
-        return await status_document(snapshots, clusters, live, datetime.now(UTC))
+        return await status_document(surveyed, clusters, live, datetime.now(UTC))
     finally:
         await clusters.aclose()
 
@@ -73,6 +80,8 @@ def _table(document: dict[str, Any]) -> Any:
     ):
         table.add_column(heading, overflow="fold")
     for link in document["links"]:
+        if link["error"] and not link["partitions"]:
+            table.add_row(link["link"], *"--", link["state"], *"-----", link["error"])
         for row in link["partitions"]:
             table.add_row(
                 link["link"],
@@ -83,9 +92,13 @@ def _table(document: dict[str, Any]) -> Any:
                     _number(row[key])
                     for key in ("source_end", "next_offset", "lag_records", "lag_ms", "lane")
                 ),
-                f"{row['error']}. {row['hint'] or ''}".strip() if row["error"] else "",
+                _trouble(row) or link["error"] or "",
             )
     return table
+
+
+def _trouble(row: dict[str, Any]) -> str:
+    return f"{row['error']}. {row['hint'] or ''}".strip() if row["error"] else ""
 
 
 def _number(value: int | None) -> str:
