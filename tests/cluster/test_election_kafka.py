@@ -330,6 +330,7 @@ def test_the_active_one_is_active_again_after_its_coordinator_restarts() -> None
 
 
 @pytest.mark.faults
+@pytest.mark.slow
 def test_the_group_moves_to_another_broker_when_its_coordinator_dies_or_hangs() -> None:
     async def story(cluster: LabCluster) -> None:
         async with party(cluster.bootstrap_servers) as together:

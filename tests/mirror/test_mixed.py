@@ -51,6 +51,7 @@ def test_a_3_9_source_is_mirrored_to_a_4_3_target(
         _mirror_and_judge(old.bootstrap_servers, target_cluster.bootstrap_servers, [topic], tmp_path)
 
 
+@pytest.mark.slow
 def test_clusters_of_three_brokers_with_replication_3_are_mirrored(tmp_path: Path) -> None:
     with (
         LabCluster.start(name="source3", brokers=3) as source,

@@ -17,6 +17,7 @@ import psutil
 
 from .judge import assert_identical
 from .mirror_process import MirrorProcess, write_config
+from .read_quota import set_read_quota
 from .records import Record
 from .steady_producer import SteadyProducer
 from .topics import create_topic
@@ -26,6 +27,8 @@ PARTITIONS = 4
 VALUE_BYTES = 300
 BATCH_RECORDS = 10
 LEAST, MOST = 0.2, 0.8
+# What the mirror may read while the backlog is filled: on a quick machine it would be through with the filling.
+HELD_BACK_BYTES_PER_S = 100_000
 # One small batch per fetch: the backlog takes long enough for a fault to strike amid it.
 SLOWLY = {"consumer": {"fetch.max.bytes": "4000", "max.partition.fetch.bytes": "4000"}}
 
@@ -80,7 +83,11 @@ class FaultScene:
     def begin(self) -> None:
         """Once the lanes are up: the backlog at once, and from then on a record now and then."""
         self.mirror.wait_until(self._is_ready, "lanes that hold all partitions")
-        fill(self.source, self.topic, self.backlog, age_ms=self._age_ms)
+        set_read_quota(self.source, HELD_BACK_BYTES_PER_S)
+        try:
+            fill(self.source, self.topic, self.backlog, age_ms=self._age_ms)
+        finally:
+            set_read_quota(self.source, None)
         self._producer.__enter__()
 
     def _is_ready(self) -> bool:

@@ -6,7 +6,7 @@ allow is a `ProtocolError`, whatever the bytes are.
 
     frame.py        size prefix, request and response headers
     reader.py       bounds-checked reading of Kafka's primitive types; writer.py: the way back
-    fetch.py        Fetch 4..12          produce.py      Produce 3..9
+    fetch.py        Fetch 4..12          produce.py      Produce 3..9 and 13
     batch.py        the record batch's header: split, verify, rewrite in place
     api_keys.py     error_codes.py       numbers with names
 """
