@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -34,3 +35,17 @@ def test_every_code_is_told_somewhere(code: Event | StopReason) -> None:
 
 def test_no_code_means_two_things() -> None:
     assert not {*StopReason} & {*Event}
+
+
+def test_every_warning_and_error_has_a_code() -> None:
+    mute = [
+        f"{path.relative_to(PACKAGE)}:{call.lineno}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("warning", "error")
+        and ast.unparse(call.func.value) == "log"
+        and "'event'" not in ast.unparse(call)
+    ]
+    assert mute == []

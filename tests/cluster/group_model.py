@@ -189,16 +189,16 @@ class Driver:
         ask = self.membership.next_ask()
 
         def reply(response: Any) -> None:
-            world.travel(lambda: self._answered(number, response, sent_at))
+            world.travel(lambda: self.heard(number, response, sent_at))
 
         world.travel(lambda: world.coordinator.handle(ask.message, world.now, reply))
         world.after(ask.timeout_s, lambda: self._timed_out(number))
 
-    def _answered(self, number: int, response: Any, sent_at: float) -> None:
-        if number != self._asked or self._sleeps(lambda: self._answered(number, response, sent_at)):
+    def heard(self, number: int, response: Any, sent_at: float) -> None:
+        if number != self._asked or self._sleeps(lambda: self.heard(number, response, sent_at)):
             return
         self._asked += 1
-        then = self.membership.answered(response, sent_at=sent_at, now=self._world.now)
+        then = self.membership.answered(response, sent_at=sent_at)
         self._world.after({Then.GO_ON: 0.0, Then.REST: 1.0}.get(then, 0.3), self.ask)
 
     def _timed_out(self, number: int) -> None:

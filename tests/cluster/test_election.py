@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -48,6 +49,7 @@ class Coordinator:
         self.codes: dict[str, list[int]] = {}
         self.mute: set[str] = set()
         self.hang_up: set[str] = set()
+        self.generation = 1
 
     async def behave(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
@@ -87,7 +89,7 @@ class Coordinator:
         one = JoinGroupResponse.JoinGroupResponseMember(member_id="m1", group_instance_id=None, metadata=b"")
         return JoinGroupResponse(
             **common,
-            generation_id=1,
+            generation_id=self.generation,
             protocol_name="heliograph/1",
             leader="m1",
             member_id="m1",
@@ -196,8 +198,9 @@ def test_a_coordinator_that_falls_silent_costs_the_role_when_the_lease_ends_and_
             play.coordinator.mute = {"HeartbeatRequest"}
             await asyncio.sleep(2.5)
             assert play.active
+            lease_until = play.election.lease_until
             await until(lambda: not play.active)
-            assert clock_of_suspended_time() - play.election.lease_until < 0.5
+            assert clock_of_suspended_time() - lease_until < 0.5
             await until(lambda: isinstance(play.roles[-1], Seeking))
             assert "HeartbeatRequest" in play.problem
             play.coordinator.mute = set()
@@ -214,6 +217,27 @@ def test_a_machine_that_slept_knows_at_once_that_its_lease_is_over() -> None:
             assert not play.active
             await until(lambda: play.active)  # nobody else was there: the next heartbeat is answered
             assert [type(role) for role in play.roles] == [Active, Seeking, Active]
+
+    asyncio.run(story())
+
+
+def test_nobody_hears_of_a_lease_before_the_listener_has_heard_of_the_term() -> None:
+    """Other threads ask for it at any time; what was of the term before must have ended by then."""
+
+    async def story() -> None:
+        async with stage() as play:
+            election, tell = play.election, play.election._tell
+            for term in (1, 5):
+                election._tell = lambda: None  # type: ignore[method-assign]
+                play.coordinator.generation = term
+                play.coordinator.codes = {"HeartbeatRequest": [ErrorCode.REBALANCE_IN_PROGRESS]}
+                now_active = Active(generation=term, member="m1")
+                await until(lambda now_active=now_active: election.role == now_active)  # type: ignore[misc]
+                assert now_active not in play.roles
+                assert election.lease_until == -math.inf
+                tell()
+                assert play.roles[-1] == now_active
+                assert election.lease_until > clock_of_suspended_time()
 
     asyncio.run(story())
 

@@ -29,7 +29,7 @@ ENDS = LinkEnds(
     source_properties={"bootstrap.servers": "127.0.0.1:1"},
     target_properties={"bootstrap.servers": "127.0.0.1:2"},
 )
-ELECTED = Active(generation=1, first=True)
+ELECTED = Active(generation=1, member="me")
 
 Look = LinkSnapshot | HeliographError
 

@@ -73,8 +73,8 @@ def test_every_link_has_an_election_of_its_own_on_its_target(story: Story) -> No
 
 def test_a_change_is_told_with_its_link(story: Story) -> None:
     story.elections["b"].on_change(Standby(active=None))
-    story.elections["a"].on_change(Active(generation=1, first=True))
-    assert story.changes == [("b", Standby(active=None)), ("a", Active(generation=1, first=True))]
+    story.elections["a"].on_change(Active(generation=1, member="me"))
+    assert story.changes == [("b", Standby(active=None)), ("a", Active(generation=1, member="me"))]
 
 
 @pytest.mark.parametrize(

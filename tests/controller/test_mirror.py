@@ -312,7 +312,7 @@ def test_a_run_that_stands_by_keeps_its_lanes_idle_and_takes_over_when_it_is_ele
         await asyncio.sleep(0.3)
         assert lanes.sent == []
         assert mirror.roles == {"sf-to-nyc": Standby(active="another run")}
-        drivership.tell("sf-to-nyc", Active(generation=7, first=True))
+        drivership.tell("sf-to-nyc", Active(generation=7, member="me"))
         await until(lambda: len(lanes.held) == 2 and mirror.phase == "copying")
         await end(mirror, task)
 
@@ -374,7 +374,7 @@ def test_what_is_held_since_an_earlier_generation_is_given_anew_with_the_wait() 
         task = await running(mirror)
         await until(lambda: len(lanes.held) == 2)
         drivership.tell("sf-to-nyc", Seeking(problem="no heartbeat was answered"))
-        drivership.tell("sf-to-nyc", Active(generation=3, first=True))
+        drivership.tell("sf-to-nyc", Active(generation=3, member="me"))
         await until(lambda: len(lanes.assigned()) == 4)
         await end(mirror, task)
 
@@ -383,7 +383,8 @@ def test_what_is_held_since_an_earlier_generation_is_given_anew_with_the_wait() 
     assert all(OTHERS_S - SOON_S < clear_in_s <= OTHERS_S for _, clear_in_s, _ in lanes.assigned()[2:])
 
 
-def test_a_run_that_seeks_for_a_while_and_is_elected_again_at_once_stops_nothing() -> None:
+@pytest.mark.parametrize("generation", [1, 2])
+def test_a_run_that_seeks_for_a_while_and_is_elected_again_at_once_stops_nothing(generation: int) -> None:
     lanes, drivership, clusters = FakeLanes(), FakeDrivership(), FakeClusters(observed(2))
 
     async def story() -> None:
@@ -394,7 +395,7 @@ def test_a_run_that_seeks_for_a_while_and_is_elected_again_at_once_stops_nothing
         drivership.tell("sf-to-nyc", Seeking(problem="no heartbeat was answered"))
         await asyncio.sleep(0.2)
         assert mirror.phase == "copying"
-        drivership.tell("sf-to-nyc", Active(generation=2, first=False))
+        drivership.tell("sf-to-nyc", Active(generation=generation, member="me"))
         await asyncio.sleep(0.2)
         assert lanes.sent == before
         await end(mirror, task)
@@ -411,7 +412,7 @@ def test_a_run_that_stands_by_is_not_caught_up_however_far_the_mirror_is() -> No
         task = await running(mirror)
         await asyncio.sleep(0.4)
         assert not task.done()
-        drivership.tell("sf-to-nyc", Active(generation=2, first=True))
+        drivership.tell("sf-to-nyc", Active(generation=2, member="me"))
         await task  # its goal is reached already
 
     run(story)
@@ -432,7 +433,7 @@ def test_lanes_are_granted_what_the_run_itself_is_granted_once_the_link_is_prepa
         mirror = mirror_of(FakeClusters(observed()), lanes, drivership)
         task = await running(mirror)
         assert lanes.grants() == {"sf-to-nyc": 0.0}
-        drivership.tell("sf-to-nyc", Active(generation=1, first=True))
+        drivership.tell("sf-to-nyc", Active(generation=1, member="me"))
         assert lanes.grants() == {"sf-to-nyc": 0.0}
         await until(lambda: lanes.grants() == {"sf-to-nyc": 4.5})
         drivership.tell("sf-to-nyc", Standby(active=None))
@@ -462,7 +463,7 @@ def test_what_lanes_hold_is_taken_back_before_anything_is_granted_anew() -> None
         task = await running(mirror)
         await until(lambda: len(lanes.held) == 2 and lanes.grants()["sf-to-nyc"] > 0)
         lanes.send = note  # type: ignore[method-assign]
-        drivership.tell("sf-to-nyc", Active(generation=3, first=True))
+        drivership.tell("sf-to-nyc", Active(generation=3, member="me"))
         await until(lambda: len(lanes.assigned()) == 4 and lanes.grants()["sf-to-nyc"] > 0)
         await end(mirror, task)
 
@@ -480,7 +481,7 @@ def test_a_link_that_is_prepared_is_given_while_another_is_not_ours() -> None:
         mirror = mirror_of(clusters, lanes, drivership, replace(SETTINGS, links=(LINK, other)))
         task = await running(mirror)
         drivership.tell("sf-to-lax", Standby(active="another run"))
-        drivership.tell("sf-to-nyc", Active(generation=1, first=True))
+        drivership.tell("sf-to-nyc", Active(generation=1, member="me"))
         await until(lambda: bool(lanes.held))
         assert {part.link for part in lanes.held} == {"sf-to-nyc"}
         assert clusters.observed == ["sf-to-nyc"]

@@ -101,7 +101,7 @@ def row_of(sight: PartitionSight, *, live: Iterable[Row] = (), source: Source | 
 def told(
     *boards: Board,
     cluster_ids: tuple[str, str] | None = (SF_ID, NYC_ID),
-    role: Role = Active(generation=1, first=True),  # noqa: B008 - a frozen value
+    role: Role = Active(generation=1, member="me"),  # noqa: B008 - a frozen value
 ) -> list[Row]:
     """What running mirrors with these boards say, as it comes over their sockets."""
     answers = []
@@ -347,7 +347,7 @@ def test_a_link_whose_only_run_stands_by_is_shown_as_that() -> None:
     assert link["partitions"][0]["state"] == "unknown"  # what its driver does, a standby cannot know
 
 
-@pytest.mark.parametrize("role", [Active(generation=2, first=True), Seeking()])
+@pytest.mark.parametrize("role", [Active(generation=2, member="me"), Seeking()])
 @pytest.mark.parametrize("standby_first", [True, False])
 def test_a_links_driver_is_heard_over_one_that_stands_by(role: Role, standby_first: bool) -> None:
     board = Board([copy(partition())], [])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import random
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -70,8 +71,9 @@ class Election:
 
     @property
     def lease_until(self) -> float:
-        """On `clock`: before it no other member can be active. Minus infinity unless this one is."""
-        return self._membership.lease_until
+        """On `clock`: before it no other member can be active. Minus infinity unless this one is, and was told so:
+        other threads must not hear of a new term before the listener has ended what was of the old one."""
+        return self._membership.lease_until if self._told == self.role else -math.inf
 
     def start(self) -> None:
         assert not self._tasks, "an election starts once"
@@ -102,7 +104,7 @@ class Election:
     async def _turn_once(self) -> None:
         try:
             response, sent_at = await self._ask(ask := self._membership.next_ask())
-            then = self._membership.answered(response, sent_at=sent_at, now=self._clock())
+            then = self._membership.answered(response, sent_at=sent_at)
         except TimeoutError:
             await self._failed(
                 f"group {self._group}: no answer to {ask.message.name} in {ask.timeout_s:.0f} s"
@@ -145,11 +147,14 @@ class Election:
         role = self.role
         if role == self._told:
             return
-        self._told = role
         try:
             self._on_change(role)
         except Exception as bug:  # noqa: BLE001 - the listener's; the election must outlive it
             self._report("a listener of the election failed", bug)
+        finally:
+            self._told = (
+                role  # not before: `lease_until` tells other threads of nothing that is not heard yet
+            )
 
     def _report(self, message: str, bug: Exception) -> None:
         asyncio.get_running_loop().call_exception_handler({"message": message, "exception": bug})

@@ -33,10 +33,10 @@ REBALANCE_SLACK_S = 3.0  # the coordinator ends a rebalance itself; only a dead 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Active:
-    """`first`: we were not active just before, so another driver may have left requests in flight."""
+    """`member`: our name in the group. As long as it stays, nobody else was active since the generation before."""
 
     generation: int
-    first: bool
+    member: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ class Membership:
 
     # -- what an answer means
 
-    def answered(self, response: Any, *, sent_at: float, now: float) -> Then:
+    def answered(self, response: Any, *, sent_at: float) -> Then:
         """The answer to `next_ask`, which was sent at `sent_at` or later."""
         with unpacking(f"group {self._group}"):
             code = int(response.error_code)
@@ -149,7 +149,7 @@ class Membership:
             if self._phase is _Phase.JOIN:
                 return self._joined(response)
             if self._phase is _Phase.SYNC:
-                self._granted = self._role_in_group(response.assignment, now)
+                self._granted = self._role_in_group(response.assignment)
                 self._phase = _Phase.MEMBER
         self._until = sent_at + self.session_s
         self._problem = None
@@ -166,10 +166,9 @@ class Membership:
         self._phase = _Phase.SYNC
         return Then.GO_ON
 
-    def _role_in_group(self, assignment: bytes, now: float) -> Active | Standby:
+    def _role_in_group(self, assignment: bytes) -> Active | Standby:
         if self._leader == self._member_id:
-            goes_on = isinstance(self.role(now), Active)
-            return Active(generation=self._generation, first=not goes_on)
+            return Active(generation=self._generation, member=self._member_id)
         return Standby(active=group_requests.active_in_words(assignment))
 
     def _refused(self, code: int, response: Any) -> Then:

@@ -2,7 +2,7 @@
 
     seeking ──▶ standby ──▶ active ──▶ prepared (observed again, planned, its topics made)
        ▲ ▲─────────┘           │
-       └───────────────────────┘  elected again in the very next generation: nobody else was active, all goes on
+       └───────────────────────┘  the same member, in this generation or the next: nobody else was active, all goes on
 
 Owns the elections. Must not know lanes: it tells what happens as events.
 """
@@ -65,7 +65,7 @@ class LinkRoles:
         self.roles: dict[str, Role] = {link: Seeking() for link in cluster_ids}
         self._clusters = clusters
         self._on_event = on_event
-        self._generations: dict[str, int] = {}  # of the links that are ours
+        self._terms: dict[str, Active] = {}  # of the links that are ours
         self._ready: set[str] = set()  # prepared, and not withdrawn since
         self._granted: frozenset[str] = frozenset()  # replaced, never changed: other threads read it
         self._preparing: dict[str, asyncio.Task[None]] = {}
@@ -81,10 +81,11 @@ class LinkRoles:
 
     def grants(self) -> dict[str, float]:
         """How long each link is ours for certain, in seconds; 0 until `grant`. May be called from any thread."""
+        lasts = (
+            self._drivership.grants()
+        )  # first: what is withdrawn meanwhile must not be granted by an older look
         granted = self._granted
-        return {
-            link: lasts_s if link in granted else 0.0 for link, lasts_s in self._drivership.grants().items()
-        }
+        return {link: lasts_s if link in granted else 0.0 for link, lasts_s in lasts.items()}
 
     def grant(self, link: str) -> None:
         """Whatever lanes held of this link before was taken from them: they may have leases now. Not of a link that
@@ -106,12 +107,12 @@ class LinkRoles:
     def _changed(self, link: str, role: Role) -> None:
         self.roles[link] = role
         match role:
-            case Active(generation=generation):
-                self._elected(link, generation)
+            case Active():
+                self._elected(link, role)
             case Standby(active=active):
                 words = "link %s: this run stands by and takes over by itself; %s is active"
                 log.info(words, link, active or "another driver", extra={"event": Event.STANDBY})
-                self._generations.pop(link, None)
+                self._terms.pop(link, None)
                 self._withdraw(link)
             case Seeking():
                 self._tell_later(link)
@@ -136,15 +137,13 @@ class LinkRoles:
         if timer is not None:
             timer.cancel()
 
-    def _elected(self, link: str, generation: int) -> None:
-        carried_on = self._generations.get(link) == generation - 1
-        if carried_on:
-            self._generations[link] = generation
+    def _elected(self, link: str, term: Active) -> None:
+        before, self._terms[link] = self._terms.get(link), term
+        if before is not None and _carries_on(before, term):
             return
         words = "link %s: this run is the active driver (generation %d)"
-        log.info(words, link, generation, extra={"event": Event.ACTIVE})
+        log.info(words, link, term.generation, extra={"event": Event.ACTIVE})
         self._withdraw(link)
-        self._generations[link] = generation
         task = asyncio.get_running_loop().create_task(self._prepare(link))
         self._preparing[link] = task
         task.add_done_callback(self._prepared)
@@ -176,3 +175,8 @@ class LinkRoles:
     def _prepared(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (problem := task.exception()) is not None:
             self._on_event(Failed(problem))
+
+
+def _carries_on(before: Active, now: Active) -> bool:
+    """Nobody else can have been active in between: who is dropped from a group comes back as another member."""
+    return now.member == before.member and now.generation in (before.generation, before.generation + 1)

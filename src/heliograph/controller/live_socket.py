@@ -18,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from heliograph.model.events import Event
+
 READ_TIMEOUT_S = 2.0
 READ_LIMIT_BYTES = 64 << 20
 
@@ -46,7 +48,8 @@ class LiveSocket:
             self._path.unlink(missing_ok=True)
             self._server = await asyncio.start_unix_server(self._answer, self._path)
         except OSError as problem:
-            log.warning("`heliograph status` cannot ask this mirror: %s: %s", self._path, problem)
+            words = "`heliograph status` cannot ask this mirror: %s: %s"
+            log.warning(words, self._path, problem, extra={"event": Event.NO_STATUS})
 
     async def stop(self) -> None:
         if self._server is not None:

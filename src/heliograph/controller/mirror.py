@@ -143,7 +143,7 @@ class Mirror:
         while True:
             for warning in todo.warnings if todo else ():
                 if warning not in told:
-                    log.warning("%s", warning)
+                    log.warning("%s", warning, extra={"event": Event.PLAN_WARNING})
                 told.add(warning)
             if todo is not None and (todo.partitions or self._until_caught_up):
                 return todo
@@ -209,9 +209,11 @@ class Mirror:
             lambda: self._make_lanes(settings.spark, settings.lane_memory_bytes, hand_over, roles.grants)
         )
         engine = self._engine = await self._starting.wait()
-        self.ui_address = engine.session.ui_address
+        # Whatever asks the JVM does so beside the event loop, which has leases to keep.
+        self.ui_address = await asyncio.to_thread(lambda: engine.session.ui_address)
         slots = await asyncio.to_thread(lambda: engine.slots) if settings.lanes is None else 0
-        count = self._count_lanes(engine, slots, partitions)
+        local_slots = await asyncio.to_thread(lambda: engine.local_slots)
+        count = self._count_lanes(local_slots, slots, partitions)
         self._keeper = LaneKeeper(
             engine,
             self.board,
@@ -223,9 +225,9 @@ class Mirror:
         log.info("%d partition(s) on %d lane(s)", partitions, count)
         engine.start(count)
 
-    def _count_lanes(self, engine: Lanes, slots: int, partitions: int) -> int:
+    def _count_lanes(self, local_slots: int | None, slots: int, partitions: int) -> int:
         wanted = lane_count(self.settings.lanes, slots=slots, partitions=partitions)
-        count = cap_lanes(wanted, engine.local_slots)
+        count = cap_lanes(wanted, local_slots)
         if count < wanted:
             log.warning(
                 "lanes: %d wanted, %s has %d slot(s): %d lane(s) are started (hint: a larger spark.master, such as"
@@ -344,7 +346,8 @@ class Mirror:
                             lanes[number].pid = pid
                             engine.send(number, [{"type": "stop"}])
         except TimeoutError:
-            log.warning("a lane did not drain in %.0f s; the target tells the next run", DRAIN_LIMIT_S)
+            words = "a lane did not drain in %.0f s; the target tells the next run"
+            log.warning(words, DRAIN_LIMIT_S, extra={"event": Event.NOT_DRAINED})
             return False
         return True
 

@@ -31,7 +31,7 @@ async def prepare(clusters: Clusters, link: str) -> Plan:
             failed[creation.topic] = _not_created(creation, problem.message)
             continue
         for warning in made.warnings:
-            log.warning("%s", warning)
+            log.warning("%s", warning, extra={"event": Event.PLAN_WARNING})
         if made.new:
             created.append(creation)
             _say_created(creation)

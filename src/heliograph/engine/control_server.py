@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from heliograph.engine.frames import Message, encode, prove_as_driver, read
 from heliograph.model.errors import Disconnected, EngineLost, ProtocolError
+from heliograph.model.events import Event
 
 UNPROVEN_AT_ONCE = 64
 START_TIMEOUT_S = 10.0
@@ -124,7 +125,7 @@ class ControlServer:
             if lane is not None:
                 await self._listen(lane, reader, writer)
         except (ProtocolError, Disconnected) as problem:
-            log.warning("control line: %s", problem.message)
+            log.warning("control line: %s", problem.message, extra={"event": Event.CONTROL_LINE})
         except asyncio.CancelledError:
             return  # the server ends; Python 3.11's streams would report a task that ends as cancelled
         finally:
@@ -156,7 +157,7 @@ class ControlServer:
                 if self._lines.get(lane) is writer:
                     self._on_message(lane, message)
         except Disconnected as cut:
-            log.warning("lane %d: %s", lane, cut.message)
+            log.warning("lane %d: %s", lane, cut.message, extra={"event": Event.LANE_GONE})
             silence.ticks = SILENT_TICKS  # it may be alive, and go on for a while
         finally:
             watch.cancel()
@@ -172,7 +173,10 @@ class ControlServer:
             await asyncio.sleep(SILENCE_TICK_S)
             silence.ticks += 1
         log.warning(
-            "lane %d gave no sign of life for %.0f s: its line is closed", lane, SILENT_TICKS * SILENCE_TICK_S
+            "lane %d gave no sign of life for %.0f s: its line is closed",
+            lane,
+            SILENT_TICKS * SILENCE_TICK_S,
+            extra={"event": Event.LANE_HUNG},
         )
         writer.transport.abort()  # what is buffered for it would never be taken
 

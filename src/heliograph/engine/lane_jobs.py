@@ -83,7 +83,8 @@ class LaneJobs:
                 wait_s = BACKOFF_FIRST_S
             if self._stopping.is_set() or self._session.lost:
                 return
-            log.warning("lane %d ended (%s); starting it again in %.1f s", ticket.lane, ended, wait_s)
+            words = "lane %d ended (%s); starting it again in %.1f s"
+            log.warning(words, ticket.lane, ended, wait_s, extra={"event": Event.LANE_GONE})
             remedy = why_it_never_began(ended)
             if remedy is not None:
                 log.error("lane %d cannot begin: %s", ticket.lane, remedy, extra={"event": Event.LANE_UNFIT})

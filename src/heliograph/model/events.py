@@ -35,6 +35,10 @@ class Event(StrEnum):
     SPARK_OPEN = "spark_open"
     TOPIC_CREATED = "topic_created"
     CLUSTER_AWAY = "cluster_away"
+    PLAN_WARNING = "plan_warning"
+    CONTROL_LINE = "control_line"
+    NOT_DRAINED = "not_drained"
+    NO_STATUS = "no_status"
 
 
 class Trouble(NamedTuple):
