@@ -21,7 +21,7 @@ from .source_batches import NOW_MS, batch, spec_of
 
 BOUND_S = 5.0
 MEMORY_BYTES = 1 << 20
-LINK = "sf-to-nyc"
+LINK, SECOND_LINK = "sf-to-nyc", "sf-to-lax"
 
 
 class Clock:
@@ -40,6 +40,15 @@ class World:
     target: MemoryCluster
     lane: Lane
     failures: list[BaseException]
+    link: str = LINK
+
+    def second_link(self) -> World:
+        """Of the same lane, between clusters of its own, under a lease that never ends."""
+        source, target = MemoryCluster(), MemoryCluster()
+        source.on_metadata = target.on_metadata = self.lane.reroute
+        properties = self.lane._ends[LINK].consumer
+        self.lane.link(SECOND_LINK, Ends(source, target, properties, properties, Lease.unlimited()))
+        return World(source, target, self.lane, self.failures, SECOND_LINK)
 
     def create(
         self,
@@ -57,7 +66,7 @@ class World:
         write(log, batches, timestamp=timestamp)
 
     def assign(self, partition: int, *, clear_in_s: float = 0.0) -> PartitionCopy:
-        spec = spec_of(mirror(partition))
+        spec = spec_of(mirror(partition, self.link))
         self.lane.assign(spec, clear_in_s=clear_in_s)
         return self.lane.copies[spec.partition]
 
@@ -75,8 +84,8 @@ class World:
             assert payload_equal(memoryview(theirs.data), memoryview(ours.data))
 
 
-def mirror(partition: int) -> MirrorPartition:
-    return MirrorPartition(LINK, "orders", "orders", partition)
+def mirror(partition: int, link: str = LINK) -> MirrorPartition:
+    return MirrorPartition(link, "orders", "orders", partition)
 
 
 def place(partition: int) -> TopicPartition:

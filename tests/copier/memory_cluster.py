@@ -59,6 +59,7 @@ class MemoryCluster:
         self.ends_asked = 0
         self.transactions_asked = 0
         self.topic_ids: dict[str, str] = {}
+        self.unreplicated: set[str] = set()
         self.spans = 0
         self.largest_fetch_bytes = 0
         self._lines: dict[tuple[int, LineName], MemoryLine] = {}
@@ -102,6 +103,9 @@ class MemoryCluster:
 
     def topic_id(self, topic: str) -> str:
         return self.topic_ids.get(topic, "")
+
+    def has_followers(self, topic: str) -> bool:
+        return topic not in self.unreplicated
 
     async def refresh(self) -> None:
         await asyncio.sleep(0)

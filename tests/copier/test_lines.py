@@ -10,11 +10,13 @@ import pytest
 
 from heliograph.cluster.line_name import LineName
 from heliograph.copier import lane as lane_module
+from heliograph.copier.lease import ALIVE_S, Lease
+from heliograph.copier.partition_copy import Phase
 from heliograph.copier.workers import line_of
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode
 
-from .lane_world import World, place, until, world, write
+from .lane_world import BOUND_S, LINK, Clock, World, mirror, place, until, world, write
 from .source_batches import NOW_MS, OLD_MS
 
 ORDINARY = line_of(place(0), careful=False, slow=False)
@@ -46,6 +48,21 @@ def test_a_brokers_partitions_share_two_lines() -> None:
             await until(lambda: all(it.is_copied(partition) for partition in range(4)))
             assert {sent.line for sent in it.target.deliveries} == {LineName(0), LineName(1)}
             assert all(len(lines_of(it, partition)) == 1 for partition in range(4))
+
+    asyncio.run(story())
+
+
+def test_partitions_without_followers_share_one_line() -> None:
+    """There is nobody to wait for, and fewer requests hold more."""
+
+    async def story() -> None:
+        async with world() as it:
+            it.target.unreplicated.add("orders")
+            for partition in range(4):
+                it.create(partition, 5)
+                it.assign(partition)
+            await until(lambda: all(it.is_copied(partition) for partition in range(4)))
+            assert {sent.line for sent in it.target.deliveries} == {LineName(0)}
 
     asyncio.run(story())
 
@@ -223,5 +240,131 @@ def test_a_leader_that_hangs_and_was_replaced_is_not_waited_for(monkeypatch: pyt
             await it.target.refresh()
             await until(lambda: it.is_copied(0))
             it.assert_identical(0)
+
+    asyncio.run(story())
+
+
+def test_a_hanging_leader_that_was_replaced_holds_up_no_partition_that_is_taken_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lane_module, "OLD_LEADER_S", 0.05)
+
+    async def story() -> None:
+        async with world() as it:
+            it.create(0, 5)
+            hangs = it.target.line(1, ORDINARY)
+            hangs.frozen = True
+            it.assign(0)
+            await until(lambda: not hangs.idle)
+            it.target.move(place(0), 2)
+            await it.target.refresh()
+            clean = await asyncio.wait_for(it.lane.revoke(mirror(0)), BOUND_S)
+            assert not clean  # what it owes an answer for may still arrive
+
+    asyncio.run(story())
+
+
+def test_the_lines_of_an_old_leader_stay_open_when_the_copy_goes_on_at_the_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is owed nothing there; others are."""
+    monkeypatch.setattr(lane_module, "OLD_LEADER_S", 0.3)
+
+    async def story() -> None:
+        async with world() as it:
+            for partition in (0, 2):
+                it.create(partition, 5)
+                it.assign(partition)
+            await until(lambda: it.is_copied(0) and it.is_copied(2))
+            old, new = it.target.line(1, ORDINARY), it.target.line(2, ORDINARY)
+            old.frozen = new.frozen = True
+            write(it.source.logs[place(2)], 5)
+            await until(lambda: old.holds(place(2)))
+            it.target.move(place(0), 2)
+            await it.target.refresh()
+            write(it.source.logs[place(0)], 5)
+            await until(lambda: new.holds(place(0)))  # no answer is due but the new leader's
+            await asyncio.sleep(0.35)
+            assert not it.lane.copies[mirror(0)].settled
+            assert not old.closed
+            assert it.lane.copies[mirror(2)].losses == 0
+            old.thaw()
+            new.thaw()
+            await until(lambda: it.is_copied(0) and it.is_copied(2))
+            it.assert_identical(0)
+
+    asyncio.run(story())
+
+
+def test_a_new_epoch_of_the_same_leader_closes_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answers come late, and they come: others wait for theirs on the same line."""
+    monkeypatch.setattr(lane_module, "OLD_LEADER_S", 0.05)
+
+    async def story() -> None:
+        async with world() as it:
+            line = it.target.line(1, ORDINARY)
+            line.frozen = True
+            for partition in (0, 2):
+                it.create(partition, 5)
+                it.assign(partition)
+            await until(lambda: line.holds(place(0)) and line.holds(place(2)))
+            it.target.move(place(0), 1)
+            await it.target.refresh()
+            await asyncio.sleep(0.1)
+            assert it.lane.copies[mirror(0)].phase is Phase.DRAIN
+            assert not line.closed
+            line.thaw()
+            await until(lambda: it.is_copied(0) and it.is_copied(2))
+            it.assert_identical(0)
+            assert [it.lane.copies[mirror(partition)].losses for partition in (0, 2)] == [0, 0]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("timestamp", "careful"), [(NOW_MS, False), (OLD_MS, True)], ids=["fresh", "old"])
+def test_a_driver_that_was_silent_for_too_long_closes_every_line_and_its_next_word_goes_on(
+    timestamp: int, careful: bool
+) -> None:
+    """What is not with the broker by then must not arrive: another lane may have the partition."""
+
+    async def story() -> None:
+        clock = Clock()
+        async with world(lease=Lease(clock), flight_ms=200) as it:
+            it.lane.renew(LINK, clock.now, ALIVE_S if careful else 0)
+            it.create(0, 5, timestamp=timestamp)
+            line = it.target.line(1, line_of(place(0), careful=careful, slow=False))
+            line.frozen = True
+            it.assign(0)
+            await until(lambda: not line.idle)
+            clock.now += ALIVE_S - 0.1
+            it.lane.lapse()
+            assert not line.closed
+            clock.now += 0.1
+            it.lane.lapse()
+            assert line.closed
+            await asyncio.sleep(0.3)
+            assert it.target.logs[place(0)].end == 0
+            it.lane.renew(LINK, clock.now, ALIVE_S)
+            await until(lambda: it.is_copied(0))
+            it.assert_identical(0)
+
+    asyncio.run(story())
+
+
+def test_a_lapse_of_one_link_closes_no_line_of_another() -> None:
+    async def story() -> None:
+        clock = Clock()
+        async with world(lease=Lease(clock)) as it:
+            other = it.second_link()
+            silent, heard = it.target.line(1, ORDINARY), other.target.line(1, ORDINARY)
+            silent.frozen = heard.frozen = True
+            it.lane.renew(LINK, clock.now, 0)
+            for each in (it, other):
+                each.create(0, 5)
+                each.assign(0)
+            await until(lambda: not silent.idle and not heard.idle)
+            clock.now += ALIVE_S
+            it.lane.lapse()
+            assert (silent.closed, heard.closed) == (True, False)
 
     asyncio.run(story())

@@ -254,7 +254,7 @@ def execute(it: World, requests: list[Request]) -> None:
             it.target.logs[where].append(memoryview(bytearray(data)))
 
 
-def test_a_lapse_closes_careful_lines_only_and_a_renewal_goes_on() -> None:
+def test_a_lapse_of_the_exclusive_lease_closes_careful_lines_only_and_a_renewal_goes_on() -> None:
     async def story() -> None:
         clock = Clock()
         async with world(lease=Lease(clock), flight_ms=200) as it:

@@ -165,7 +165,7 @@ class SimCopier:
         self.attend()
 
     def lapse(self) -> None:
-        if self.line is not None and self.line.careful and not self.lease.exclusive:
+        if self.line is not None and not (self.lease.exclusive if self.line.careful else self.lease.alive):
             self.line.close()
 
     # -- fetches

@@ -109,6 +109,10 @@ class BatchTarget:
     def topic_id(self, topic: str) -> str:
         return self.client.metadata.topic_id(topic)
 
+    def has_followers(self, topic: str) -> bool:
+        found = self.client.metadata.topics.get(topic)
+        return found is None or found.replication_factor > 1
+
     async def refresh(self) -> None:
         await self.client.refresh()
 

@@ -19,6 +19,7 @@ from typing import Any
 from heliograph.cluster.metadata import Leader
 from heliograph.copier.budget import ByteBudget, Shares
 from heliograph.copier.partition_copy import PartitionCopy, Phase
+from heliograph.copier.ports import SourcePort, TargetPort
 from heliograph.copier.resynchroniser import Resynchroniser, quietly
 from heliograph.copier.route import Route
 from heliograph.copier.spec import CopySpec
@@ -44,6 +45,7 @@ class Lane:
         self._ends: dict[str, Ends] = {}
         self._routes: dict[MirrorPartition, Route] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._asked: set[int] = set()  # clusters whose metadata is being read
         self._resynchroniser = Resynchroniser(self._route)
         self._draining = False
         self._answer = asyncio.Event()  # set whenever a copy was given an answer
@@ -99,8 +101,8 @@ class Lane:
         return sorted({key.link for key, route in self._routes.items() if route.copy.wants_exclusion})
 
     def lapse(self) -> None:
-        """Close the careful lines of links whose lease is over. To be called every now and then."""
-        self._workers.lapse([ends.target for ends in self._ends.values() if not ends.lease.exclusive])
+        """Close the lines of links whose lease is over. To be called every now and then."""
+        self._workers.lapse()
 
     def _is_clear(self, route: Route) -> bool:
         return route.copy.clear or asyncio.get_running_loop().time() >= route.clear_at
@@ -202,7 +204,8 @@ class Lane:
 
     def _hurry(self, route: Route, old_node: int) -> None:
         """A leader that was replaced because it hangs owes its answers for as long as the request timeout."""
-        if not route.copy.settled:
+        waits = route.copy.phase in (Phase.DRAIN, Phase.STOPPED, Phase.RETIRED) and not route.copy.settled
+        if waits and (route.target_leader is None or route.target_leader.node != old_node):
             self._workers.close_lines(self._ends_of(route), old_node)
 
     def _ends_of(self, route: Route) -> Ends:
@@ -219,9 +222,16 @@ class Lane:
             looked_at = now if look else looked_at
             routes = [r for r in self._routes.values() if look or not (r.source_leader and r.target_leader)]
             active = [r for r in routes if r.copy.phase not in (Phase.STOPPED, Phase.RETIRED)]
-            ends = {id(end): end for r in active for end in (r.source, r.target)}
-            await asyncio.gather(*(quietly(end.refresh) for end in ends.values()))
-            self.reroute()
+            for end in {id(end): end for r in active for end in (r.source, r.target)}.values():
+                if id(end) not in self._asked:
+                    self._spawn(self._ask_again(end))
+
+    async def _ask_again(self, end: SourcePort | TargetPort) -> None:
+        """For itself: one cluster that is away must not keep the others from being looked at."""
+        self._asked.add(id(end))
+        await quietly(end.refresh)
+        self._asked.discard(id(end))
+        self.reroute()
 
     # -- what a copy needs next
 
@@ -255,7 +265,9 @@ class Lane:
         if outgoing is None or route.target_leader is None:
             return
         slow = asyncio.get_running_loop().time() < route.slow_until
-        wanted = line_of(route.copy.spec.partition.target, careful=outgoing.perishable, slow=slow)
+        where = route.copy.spec.partition.target
+        followed = route.target.has_followers(where.topic)
+        wanted = line_of(where, careful=outgoing.perishable, slow=slow, followed=followed)
         if route.line is None or (wanted != route.line and route.copy.settled):
             self._workers.forget_appends(route.copy)  # the line it leaves may not have come to it yet
             route.line = wanted

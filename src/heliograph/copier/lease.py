@@ -42,10 +42,6 @@ class Lease:
             self._until = max(self._until, asked_at + lasts_s)
         self._alive_until = max(self._alive_until, asked_at + ALIVE_S)
 
-    def end(self) -> None:
-        """The driver has lost its own right."""
-        self._until = -math.inf
-
     @property
     def lacked_s(self) -> float:
         """How long there has been no exclusive lease; it takes a heartbeat to get one."""

@@ -73,8 +73,8 @@ class Sender:
         self._ready.pop(copy, None)
 
     def lapse(self) -> None:
-        """The lease is over: what is not with the broker yet must not arrive there."""
-        if self._name.careful:
+        """If the lease is over: what is not with the broker yet must not arrive there."""
+        if not self._is_allowed():
             self.close(Disconnected("the lease ran out: no word from the driver"))
 
     def close(self, reason: HeliographError) -> None:
@@ -135,12 +135,16 @@ class Sender:
         outgoing = copy.peek()
         if outgoing is None or outgoing.perishable is not self._name.careful:
             return None
-        allowed = self._lease.exclusive if outgoing.perishable else self._lease.alive
+        allowed = self._is_allowed()
         if not allowed and self._lease.lacked_s >= TOLD_AFTER_S:
             copy.trouble = Trouble(
                 Event.LEASE_WAIT, "the driver is silent, or not elected: appends wait for it"
             )
         return outgoing if allowed else None
+
+    def _is_allowed(self) -> bool:
+        """Only perishable batches are on a careful line, and no others."""
+        return self._lease.exclusive if self._name.careful else self._lease.alive
 
     def _answered(self, line: LinePort, sent: Sent, answer: asyncio.Future[memoryview]) -> None:
         self._in_flight -= 1

@@ -5,7 +5,7 @@ Owns which there are, and by which line a partition's batches go. Must not know 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -41,8 +41,11 @@ class Ends:
         return self.producer.request_timeout_ms / 1000
 
 
-def line_of(where: TopicPartition, *, careful: bool, slow: bool) -> LineName:
-    """`slow`: its followers are; others must not wait behind it."""
+def line_of(where: TopicPartition, *, careful: bool, slow: bool, followed: bool = True) -> LineName:
+    """`slow`: its followers are, and others must not wait behind it. Where there are none, nobody is waited for, and
+    one line is quicker than two: its requests hold more."""
+    if not followed:
+        return LineName(0, careful)
     lines = SLOW_LINES_PER_BROKER if slow else LINES_PER_BROKER
     return LineName((crc32(where.topic.encode()) + where.partition) % lines, careful, slow)
 
@@ -124,9 +127,6 @@ class Workers:
         for fetcher in self._fetchers.values():
             fetcher.wake()
 
-    def lapse(self, lapsed: Collection[TargetPort]) -> None:
-        """The leases of these targets are over."""
-        targets = {id(target) for target in lapsed}
-        for (target, _, _), sender in self._senders.items():
-            if target in targets:
-                sender.lapse()
+    def lapse(self) -> None:
+        for sender in self._senders.values():
+            sender.lapse()

@@ -10,6 +10,7 @@
     │   └── CorruptBatch               a record batch whose checksum or shape is wrong
     ├── RequestFailed                  a request has no usable answer
     │   ├── Disconnected               outcome unknown: it may still execute
+    │   │   └── LineLeft               we ended the connection ourselves; the broker is well
     │   ├── RequestTimedOut            outcome unknown: it may still execute
     │   └── BrokerRefused              the broker answered with an error code
     └── PartitionStop                  one partition needs an operator; the others go on (P6, P7)
