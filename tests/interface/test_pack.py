@@ -43,7 +43,7 @@ def test_pack_writes_the_archive_and_says_how_to_ship_it(capsys: pytest.CaptureF
 
 
 def test_pack_answers_in_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("pack", "-o", "mine.tar.gz", "--json") == 0
+    assert run("pack", "mine.tar.gz", "--json") == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["archive"] == "mine.tar.gz"
     assert answer["size_bytes"] == Path("mine.tar.gz").stat().st_size
@@ -55,7 +55,7 @@ def test_pack_answers_in_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_pack_to_a_place_that_cannot_be_written_exits_2_with_a_hint(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run("pack", "-o", "no/such/place.tar.gz") == 2
+    assert run("pack", "no/such/place.tar.gz") == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "error: cannot write no/such/place.tar.gz: No such file or directory" in printed.err

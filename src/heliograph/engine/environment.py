@@ -41,7 +41,7 @@ def shipped_python(conf: Mapping[str, str]) -> str | None:
         if stale is not None:
             raise UsageError(
                 f"spark.conf: {ARCHIVES}: {path} is of another environment: {stale}",
-                hint=f"pack it again: heliograph pack -o {path}",
+                hint=f"pack it again: heliograph pack {path}",
             )
         return f"./{folder}/{INTERPRETER}"
     return None
@@ -62,5 +62,5 @@ def _manifest(path: Path) -> dict[str, str] | None:
     except OSError as problem:
         raise UsageError(
             f"spark.conf: {ARCHIVES}: cannot read {path}: {problem.strerror}",
-            hint=f"make it: heliograph pack -o {path}",
+            hint=f"make it: heliograph pack {path}",
         ) from problem

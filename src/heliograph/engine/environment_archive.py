@@ -22,7 +22,6 @@ from pathlib import Path
 from heliograph.engine.environment_files import LIBRARIES, PACKAGES, PackedFile, interpreter_name
 from heliograph.model.errors import UsageError
 
-DEFAULT_ARCHIVE = "heliograph-env.tar.gz"
 MANIFEST = "heliograph-env.json"
 SCHEMA = "heliograph.environment/1"
 INTERPRETER = "bin/python"
@@ -107,7 +106,9 @@ def _of_nobody(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 def _not_written(path: Path, problem: OSError) -> UsageError:
     if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        hint = "make room (some 100 MB), or name another place: heliograph pack -o /elsewhere/heliograph-env.tar.gz"
+        hint = (
+            "make room (some 100 MB), or name another place: heliograph pack /elsewhere/heliograph-env.tar.gz"
+        )
     else:
-        hint = "name a place that may be written: heliograph pack -o /elsewhere/heliograph-env.tar.gz"
+        hint = "name a place that may be written: heliograph pack /elsewhere/heliograph-env.tar.gz"
     return UsageError(f"cannot write {path}: {problem.strerror or problem}", hint=hint)

@@ -107,10 +107,10 @@ def _libraries(binaries: list[PackedFile]) -> Iterator[PackedFile]:
         told = subprocess.run(
             ["ldd", *paths], capture_output=True, text=True, timeout=_LDD_TIMEOUT_S, check=False
         ).stdout
-    except OSError as problem:
+    except (OSError, subprocess.TimeoutExpired) as problem:
         raise UsageError(
-            f"ldd cannot be run: {problem.strerror}",
-            hint="install the package that brings ldd (libc-bin, glibc-common)",
+            f"ldd cannot be run: {problem}",
+            hint="see that ldd works here; the package libc-bin or glibc-common brings it",
         ) from problem
     for name, path in _LDD_LINE.findall(told):
         if not _OF_THE_MACHINE.match(name):
@@ -145,7 +145,8 @@ def _requirements() -> list[Distribution]:
 
 
 def _loaded_by_a_lane() -> list[str]:
-    told = subprocess.run([sys.executable, "-c", _LANE_MODULES], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", _LANE_MODULES]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)  # as long as an import takes
     if told.returncode:
         raise UsageError(
             f"a lane would not start in this environment: {told.stderr.strip().splitlines()[-1]}",

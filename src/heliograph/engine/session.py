@@ -115,6 +115,12 @@ class Session:
             self._directory.remove()
             raise
         self._context = ContextWatch(self.spark.sparkContext._jsc.sc())
+        try:
+            effective = dict(self.spark.sparkContext.getConf().getAll())
+            check_conf(effective)  # spark-defaults.conf had its say, too
+        except BaseException:
+            self.stop()
+            raise
 
     @property
     def loss(self) -> Loss | None:

@@ -63,17 +63,19 @@ def is_local(master: str) -> bool:
 
 
 def check_conf(conf: Mapping[str, str]) -> None:
+    """Before Spark starts, of what the user wrote; and after, of what it found elsewhere."""
     if "spark.executor.pyspark.memory" in conf:
         raise UsageError(
-            "spark.conf: spark.executor.pyspark.memory limits the address space of a lane's process, not its memory:"
+            "spark.executor.pyspark.memory limits the address space of a lane's process, not its memory:"
             " libraries that only reserve space are refused it, and the lane dies",
-            hint=f"remove it: lane_memory bounds a lane's buffers, and {_OVERHEAD} is set from it",
+            hint="remove it from spark.conf or spark-defaults.conf: lane_memory bounds a lane's buffers, and"
+            f" {_OVERHEAD} is set from it",
         )
     if _is_on(conf, "spark.speculation"):
         raise UsageError(
-            "spark.conf: spark.speculation=true would run a second copy of a lane beside the first: two copiers of"
-            " one partition",
-            hint="remove spark.speculation: a lane never ends by itself, so Spark would take it for slow",
+            "spark.speculation=true would run a second copy of a lane beside the first: two copiers of one partition",
+            hint="remove it from spark.conf or spark-defaults.conf: a lane never ends by itself, so Spark would take it"
+            " for slow",
         )
 
 

@@ -14,22 +14,23 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from heliograph.interface.cli import logs, output
 
-EPILOG = "Example: heliograph pack -o heliograph-env.tar.gz"
+EPILOG = "Example: heliograph pack heliograph-env.tar.gz"
 DEFAULT_PATH = Path("heliograph-env.tar.gz")
 FOLDER = "environment"
 
 
 def command(
     path: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="The archive to write.", show_default=True)
+        Path, typer.Argument(metavar="[FILE]", help="The archive to write.", show_default=True)
     ] = DEFAULT_PATH,
+    form: output.FormatOption = output.Format.table,
     as_json: output.JsonOption = False,
     _level: logs.LevelOption = None,
     _log_format: logs.LogFormatOption = None,
 ) -> None:
     """Make an archive of this Python environment that `run` ships to a Spark cluster by spark.archives."""
     result = pack(path)
-    output.emit(result, output.Format.json if as_json else output.Format.table, _sentences)
+    output.emit(result, output.chosen(form, as_json), _sentences)
 
 
 def pack(path: Path) -> dict[str, Any]:
