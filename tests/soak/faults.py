@@ -79,6 +79,21 @@ def freeze_a_target_broker(scene: SoakScene, dice: random.Random) -> None:
     broker.thaw()
 
 
+def freeze_the_source(scene: SoakScene, dice: random.Random) -> None:
+    """SIGSTOP of the source's broker, SIGCONT later"""
+    (broker,) = scene.source.brokers
+    broker.freeze()
+    scene.rest(dice.uniform(*FREEZE_S))
+    broker.thaw()
+
+
+def move_the_leaders(scene: SoakScene, dice: random.Random) -> None:
+    """new leaders of a target topic, with nobody down"""
+    order = [broker.node_id for broker in scene.target.brokers]
+    dice.shuffle(order)
+    scene.move_leaders(order)
+
+
 FAULTS: tuple[Fault, ...] = (
     kill_a_lane,
     kill_a_lane,
@@ -90,6 +105,8 @@ FAULTS: tuple[Fault, ...] = (
     kill_the_source,
     restart_a_target_broker,
     freeze_a_target_broker,
+    freeze_the_source,
+    move_the_leaders,
 )
 
 

@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from heliograph.lab.cluster import LabCluster
+from tests.support.fault_scene import fill
 from tests.support.judge import assert_identical
 from tests.support.mirror_process import MirrorProcess, write_config
+from tests.support.replicas import ReplicaView
 from tests.support.steady_producer import SteadyProducer
 from tests.support.topics import create_topic
 from tests.support.workload import produce_mixed
 
 TOPICS = ("orders", "clicks")
+OLD_TOPIC = "archive"  # of records that make the target forget who wrote them
+OLD_RECORDS = 8_000
+THREE_DAYS_MS = 3 * 86_400_000
 PARTITIONS = 6
 FIRST_RECORDS = 20_000
 FINISH_LIMIT_S = 600.0
@@ -37,18 +43,23 @@ class SoakScene:
     def __enter__(self) -> Self:
         self.source = LabCluster.start(name="source", heap_mb=384)
         self.target = LabCluster.start(
-            name="target", brokers=3, heap_mb=384, properties={"min.insync.replicas": "2"}
+            name="target",
+            brokers=3,
+            heap_mb=384,
+            properties={"min.insync.replicas": "2", "producer.id.expiration.check.interval.ms": "1000"},
         )
         source, target = self.source.bootstrap_servers, self.target.bootstrap_servers
-        for topic in TOPICS:
+        for topic in (*TOPICS, OLD_TOPIC):
             create_topic(source, topic, PARTITIONS)
             create_topic(target, topic, PARTITIONS, 3)
         self._mixed = produce_mixed(source, *TOPICS, count=FIRST_RECORDS, seed=self._seed)
+        fill(source, OLD_TOPIC, OLD_RECORDS, partitions=PARTITIONS, age_ms=THREE_DAYS_MS)
+        self._mixed += OLD_RECORDS
         self._producers = [
             SteadyProducer(source, topic, rate_per_s=self._rate_per_s / len(TOPICS)).__enter__()
             for topic in TOPICS
         ]
-        config = write_config(self._place, source=source, target=target, topics=list(TOPICS))
+        config = write_config(self._place, source=source, target=target, topics=[*TOPICS, OLD_TOPIC])
         self.drivers = []
         for number in range(2):
             runtime = self._place / f"d{number}"
@@ -83,6 +94,12 @@ class SoakScene:
         """The pause between two faults is part of the soak."""
         time.sleep(seconds)
 
+    def move_leaders(self, order: Sequence[int]) -> None:
+        """Of one topic of the target, with nobody down: new leader epochs. Brokers of a strike before may be behind."""
+        view = ReplicaView(self.target.bootstrap_servers, TOPICS[0])
+        view.wait_whole()
+        view.move_leaders(order)
+
     def restart(self, number: int) -> None:
         self.drivers[number] = self.drivers[number].again()
 
@@ -104,7 +121,7 @@ class SoakScene:
         verdict = assert_identical(
             self.source.bootstrap_servers,
             self.target.bootstrap_servers,
-            TOPICS,
+            [*TOPICS, OLD_TOPIC],
             records=produced,
             timeout_s=600,
         )
