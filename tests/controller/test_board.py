@@ -379,3 +379,17 @@ def test_a_partition_that_was_copied_and_is_refused_now_is_told_with_the_plans_w
     (told,) = board.adopt("sf-to-nyc", [], [refusal(P0)])
     assert board.rows[P0] == told
     assert (told.state, told.error) == (PartitionState.STOPPED, "somebody else wrote it")
+
+
+@pytest.mark.parametrize("state", [PartitionState.COPYING, PartitionState.CAUGHT_UP, PartitionState.STOPPED])
+def test_a_late_report_of_a_partition_that_is_refused_now_leaves_it_stopped_with_the_plans_words(
+    state: PartitionState,
+) -> None:
+    board = board_of()
+    board.report(0, progress(P0, 10))
+    (refused,) = board.adopt("sf-to-nyc", [], [refusal(P0)])
+    assert board.report(0, progress(P0, 20, state=state, error=None)) is None
+    assert board.stopped == [refused]
+    assert board.finished
+    board.adopt("sf-to-nyc", [copy(P0)], [])
+    assert board.report(0, progress(P0, 30)) is not None  # the next plan takes it again

@@ -3,9 +3,9 @@ own. What this client may do is rights.py's to ask."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kafka.protocol.admin import (
@@ -15,6 +15,7 @@ from kafka.protocol.admin import (
     DescribeConfigsResponse,
 )
 
+from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.messages import raise_for, unpacking
 from heliograph.model.errors import BrokerRefused, Disconnected, RequestFailed
@@ -99,16 +100,14 @@ async def read_state_lasts_ms(target: ClusterClient) -> int | None:
 
     A broker that does not answer counts with Kafka's default.
     """
-    slots = asyncio.Semaphore(BROKERS_AT_ONCE)
 
     async def read(node: int) -> int | RequestFailed:
-        async with slots:
-            try:
-                return await _read_expiry(target, node)
-            except RequestFailed as failed:
-                return failed
+        try:
+            return await _read_expiry(target, node)
+        except RequestFailed as failed:
+            return failed
 
-    answers = await asyncio.gather(*(read(node) for node in target.metadata.brokers))
+    answers = await at_most(BROKERS_AT_ONCE, (partial(read, node) for node in target.metadata.brokers))
     if any(isinstance(answer, BrokerRefused) for answer in answers):
         return None
     known = [answer for answer in answers if isinstance(answer, int)]

@@ -1,4 +1,4 @@
-"""Which partition goes to which lane: a pure rule. Partitions never move while a lane lives."""
+"""Which partition goes to which lane: a pure rule. How they move later is placement.py's."""
 
 from __future__ import annotations
 

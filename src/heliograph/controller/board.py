@@ -72,7 +72,7 @@ class Board:
     def report(self, lane: int, progress: Progress) -> tuple[BoardRow, BoardRow] | None:
         """Take in a lane's report; the row before and after."""
         old = self.rows.get(progress.partition)
-        if old is None:
+        if old is None or old.refused:  # a lane that has not heard of the plan yet
             return None
         seen = self._seen_bytes.get(progress.partition, 0)
         fresh_bytes = progress.size_bytes - seen if progress.size_bytes >= seen else progress.size_bytes

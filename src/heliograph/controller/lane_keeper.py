@@ -36,7 +36,6 @@ class LaneView:
     lane: int
     pid: int | None = None
     host: str = ""
-    restarts: int = 0
     away_since: float = 0.0
     missed: bool = False
 
@@ -97,7 +96,6 @@ class LaneKeeper:
     def gone(self, event: LaneGone, now: float) -> None:
         view = self.lanes[event.lane]
         view.pid, view.away_since = None, now
-        view.restarts += 1
         hung = event.silent or event.lane in self._hung
         self._hung.discard(event.lane)
         self._placement.lane_gone(

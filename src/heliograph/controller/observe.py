@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 
 from heliograph.cluster.admin import TopicConfig, describe_topic_configs, read_state_lasts_ms
+from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.log_reads import read_batch, read_producer, read_span, read_stable_end
 from heliograph.cluster.metadata import ClusterMetadata, TopicMetadata
@@ -86,20 +88,18 @@ async def _sights(
     matched: list[TopicMetadata],
     existing: ClusterMetadata,
 ) -> dict[tuple[str, int], PartitionSight]:
-    slots = asyncio.Semaphore(READS_AT_ONCE)
-
     async def see(topic: TopicMetadata, partition: int) -> tuple[tuple[str, int], PartitionSight]:
         target_topic = existing.topics.get(link.target_topic(topic.name))
         has_target = target_topic is not None and partition in target_topic.leaders
-        async with slots:
-            return (topic.name, partition), await _see(
-                source,
-                target,
-                TopicPartition(topic.name, partition),
-                TopicPartition(link.target_topic(topic.name), partition) if has_target else None,
-            )
+        return (topic.name, partition), await _see(
+            source,
+            target,
+            TopicPartition(topic.name, partition),
+            TopicPartition(link.target_topic(topic.name), partition) if has_target else None,
+        )
 
-    return dict(await asyncio.gather(*(see(topic, p) for topic in matched for p in topic.leaders)))
+    questions = (partial(see, topic, p) for topic in matched for p in topic.leaders)
+    return dict(await at_most(READS_AT_ONCE, questions))
 
 
 async def _see(

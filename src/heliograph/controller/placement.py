@@ -157,9 +157,3 @@ class Placement:
             return None
         up = [lane for lane, state in self._lanes.items() if state.up]
         return min(up, key=lambda lane: (held[lane], lane), default=None)
-
-    # -- for displays
-
-    def guests(self) -> int:
-        """How many partitions are on a lane that is not their home."""
-        return sum(p.holder is not None and p.holder != p.home for p in self._places.values())

@@ -5,12 +5,11 @@ Owns which APIs a link needs on each side. Must not know rights: those are prefl
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest, DescribeProducersRequest
 from kafka.protocol.consumer import (
@@ -22,6 +21,7 @@ from kafka.protocol.consumer import (
 )
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
+from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import CONTROL, ClusterClient
 from heliograph.cluster.log_reads import LATEST, OURSELVES, list_offset, read_producer
 from heliograph.cluster.messages import common_version
@@ -37,8 +37,6 @@ BROKERS_AT_ONCE = 16
 TOO_OLD = "sources from Kafka 0.11 and targets from Kafka 2.8 are supported"
 UNREACHED = "lanes must reach every broker by the host and port it advertises: see its advertised.listeners"
 NO_OWNER = -1  # a producer id that nobody has
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +71,7 @@ TARGET_NEEDS = (
 async def check_brokers(side: Side, needs: tuple[Need, ...]) -> list[Finding]:
     """Raises the last failure when not one broker can be reached."""
     nodes = sorted(side.client.metadata.brokers)
-    answers = await _at_most(BROKERS_AT_ONCE, [partial(_missing, side.client, node, needs) for node in nodes])
+    answers = await at_most(BROKERS_AT_ONCE, [partial(_missing, side.client, node, needs) for node in nodes])
     failures = [answer for answer in answers if isinstance(answer, RequestFailed | ProtocolError)]
     if failures and len(failures) == len(nodes):
         raise failures[-1]
@@ -106,7 +104,7 @@ async def check_answers(side: Side, topics: Iterable[str]) -> list[Finding]:
         for question in (Question.END, Question.PRODUCERS)
     ]
     refused: dict[tuple[Question, int], list[str]] = {}
-    for question, where, code in filter(None, await _at_most(BROKERS_AT_ONCE, questions)):
+    for question, where, code in filter(None, await at_most(BROKERS_AT_ONCE, questions)):
         refused.setdefault((question, code), []).append(str(where))
     return [
         side.find(
@@ -153,13 +151,3 @@ async def _refusal(
 def _passes(code: int) -> bool:
     """Leaders move all the time."""
     return any(each == code and each.retriable for each in ErrorCode)
-
-
-async def _at_most(limit: int, work: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
-    slots = asyncio.Semaphore(limit)
-
-    async def do(piece: Callable[[], Awaitable[T]]) -> T:
-        async with slots:
-            return await piece()
-
-    return await asyncio.gather(*(do(piece) for piece in work))

@@ -7,11 +7,12 @@ mirror's word is all there is.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
+from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.log_reads import read_batch
 from heliograph.controller.clusters import Clusters
@@ -78,11 +79,10 @@ async def status_document(
     surveyed = list(surveyed)
     ids = {link.link.name: (link.source_cluster_id, link.target_cluster_id) for link in surveyed}
     told, rates = _told(live, ids)
-    slots = asyncio.Semaphore(READS_AT_ONCE)
     links = [
         _away(seen, told, rates)
         if isinstance(seen, LinkAway)
-        else await _link(seen, clusters.source(seen.link.name), told, rates, slots, now)
+        else await _link(seen, clusters.source(seen.link.name), told, rates, now)
         for seen in surveyed
     ]
     return {"schema": SCHEMA, "at": now.astimezone(UTC).isoformat(timespec="milliseconds"), "links": links}
@@ -132,17 +132,14 @@ async def _link(
     source: ClusterClient,
     told: dict[MirrorPartition, Row],
     rates: dict[str, Row],
-    slots: asyncio.Semaphore,
     now: datetime,
 ) -> Row:
     async def row(topic: str, number: int, sight: PartitionSight) -> Row:
         key = MirrorPartition(snapshot.link.name, topic, snapshot.link.target_topic(topic), number)
-        async with slots:
-            return await _partition(key, sight, source, told.get(key), now)
+        return await _partition(key, sight, source, told.get(key), now)
 
-    rows = await asyncio.gather(
-        *(row(topic.name, n, sight) for topic in snapshot.sources for n, sight in topic.partitions.items())
-    )
+    sights = ((topic.name, n, sight) for topic in snapshot.sources for n, sight in topic.partitions.items())
+    rows = await at_most(READS_AT_ONCE, (partial(row, *seen) for seen in sights))
     return _summary(snapshot, rates, rows)
 
 
