@@ -1,7 +1,8 @@
 """The parts of a run in their order: copy, latency, memory of a lane. Each on clusters of its own.
 
 Owns which contender runs when. A, B, C, A, B, C: what changes on the machine meets everybody alike. Before that
-everybody takes one turn that does not count: it warms the brokers, or the first would pay for all.
+everybody takes turns that do not count: they warm the brokers, or the first would pay for all. Three brokers share what
+one would have, and take three times as long to be compiled.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ def measure_copies(scope: Scope, contenders: Sequence[Contender], run: Run, say:
         say(f"producing {scope.records:,} records")
         run.workload = workload = fill(pair.source, topic=COPY_TOPIC, records=scope.records, say=say)
         say(described(workload))
-        for number in range(scope.rounds + 1):
+        for turn in range(scope.replication + scope.rounds):
             for contender in contenders:
-                _copy_round(number, contender, pair, workload, scope, run, say)
+                _copy_round(turn, contender, pair, workload, scope, run, say)
 
 
 def _copy_round(
-    number: int,
+    turn: int,
     contender: Contender,
     pair: ClusterPair,
     workload: Workload,
@@ -51,10 +52,11 @@ def _copy_round(
     run: Run,
     say: Say,
 ) -> None:
-    name = f"round {number} of {scope.rounds}" if number else "warm-up"
+    number = turn - scope.replication + 1  # from 1 on; the turns before do not count
+    name = f"round {number} of {scope.rounds}" if number > 0 else "warm-up"
     say(f"{name}: {contender.name} ...")
-    result = copy_once(contender, _job(contender, number, workload), pair, say)
-    if number:
+    result = copy_once(contender, _job(contender, turn, workload), pair, say)
+    if number > 0:
         run.copies.append(result)
     say(f"{name}: {contender.name}: {told(result)}")
     pair.clear(COPY_TOPIC)
@@ -89,9 +91,9 @@ def measure_lane_memory(scope: Scope, contender: Contender, run: Run, say: Say) 
         say(f"{contender.name}: {told(result)}; peaks of the lanes' processes: {peaks}")
 
 
-def _job(contender: Contender, number: int, workload: Workload) -> CopyJob:
+def _job(contender: Contender, turn: int, workload: Workload) -> CopyJob:
     return CopyJob(
-        label=f"{contender.code}-{number}",
+        label=f"{contender.code}-{turn}",
         topic=workload.topic,
         partitions=workload.partitions,
         records=workload.records,
