@@ -191,12 +191,15 @@ def test_leaders_that_move_back_and_forth_leave_one_whole_copy(stage: Stage) -> 
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_a_frozen_target_broker_slows_nobody_whose_replicas_are_elsewhere(
-    stage: Stage, source_cluster: LabCluster
+@pytest.mark.parametrize("side", ["target", "source"])
+def test_a_frozen_broker_slows_nobody_whose_replicas_are_elsewhere(
+    stage: Stage, source_cluster: LabCluster, target_cluster: LabCluster, side: str
 ) -> None:
-    """The source is one broker: seven processes of Java on two cores would be slow by themselves."""
-    source = source_cluster.bootstrap_servers
-    frozen = stage.targets.brokers[2]
+    """The other side is one broker: more processes of Java on two cores would be slow by themselves."""
+    struck = stage.targets if side == "target" else stage.sources
+    source = (source_cluster if side == "target" else struck).bootstrap_servers
+    target = (target_cluster if side == "source" else struck).bootstrap_servers
+    frozen = struck.brokers[2]
     a, b, c = (1, 2, 3)
     elsewhere, everywhere = f"{stage.topic}-elsewhere", f"{stage.topic}-everywhere"
     placed = {
@@ -204,19 +207,24 @@ def test_a_frozen_target_broker_slows_nobody_whose_replicas_are_elsewhere(
         everywhere: [[a, b, c], [b, c, a], [c, a, b], [c, b, a]],
     }
     for topic, replicas in placed.items():
-        create_topic(source, topic, len(replicas))
-        create_assigned(stage.target, topic, replicas, {**FORCED, "min.insync.replicas": "2"})
+        in_sync = {"min.insync.replicas": "2"}
+        if side == "target":
+            create_topic(source, topic, len(replicas))
+            create_assigned(target, topic, replicas, {**FORCED, **in_sync})
+        else:
+            create_assigned(source, topic, replicas, in_sync)
+            create_assigned(target, topic, [[a]] * len(replicas), FORCED)
     wheres = [(topic, number) for topic, replicas in placed.items() for number in range(len(replicas))]
     led = [(everywhere, 2), (everywhere, 3)]
-    config = write_config(stage.directory, source=source, target=stage.target, topics=list(placed))
+    config = write_config(stage.directory, source=source, target=target, topics=list(placed))
     with MirrorProcess(config, runtime=stage.directory) as mirror:
         mirror.wait_until(lambda: _all_caught_up(mirror, len(wheres)), "lanes that hold all partitions")
-        with LatencyWatch(source, stage.target, wheres) as watch:
+        with LatencyWatch(source, target, wheres) as watch:
             mirror.wait_until(lambda: _is_warm(watch, wheres), "a mirror that tails well")
             copied, frozen_at = len(watch.arrivals), time.monotonic()
             frozen.freeze()
             try:
-                _wait_left_out(stage.targets.brokers[0], everywhere, c)
+                _wait_left_out(struck.brokers[0], everywhere, c)
                 log.info("in-sync sets without the frozen broker after %.1f s", time.monotonic() - frozen_at)
                 time.sleep(max(frozen_at + FROZEN_S - time.monotonic(), 0.0))  # this is the fault itself
             finally:
@@ -236,7 +244,7 @@ def test_a_frozen_target_broker_slows_nobody_whose_replicas_are_elsewhere(
         took = watch.took(group, frozen_at, thawed_at)
         figures = [f"{1000 * percentile(took, share):.0f} ms" for share in (0.5, 0.99, 1.0)]
         log.info("%s: p50, p99, longest: %s", name, ", ".join(figures))
-    assert_identical(source, stage.target, list(placed), records=produced)
+    assert_identical(source, target, list(placed), records=produced)
     p99_s = percentile(watch.took(unharmed, frozen_at, thawed_at), 0.99)
     assert p99_s < P99_LIMIT_S, f"p99 {1000 * p99_s:.0f} ms"
     for where in led:

@@ -17,15 +17,17 @@ from .records import Record
 from .workload import ConfirmedProducer
 
 TICK_S = 0.1
+# A broker that hangs is left soon for who leads in its place.
+IMPATIENT = {"socket.timeout.ms": 2_000, "topic.metadata.refresh.interval.ms": 1_000}
+PRODUCER = {"linger.ms": 0, **IMPATIENT}
 CONSUMER = {
+    **IMPATIENT,
     "group.id": "latency-watch",
     "enable.auto.commit": False,
     "auto.offset.reset": "earliest",
     "fetch.wait.max.ms": 100,
     "fetch.error.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
-    "socket.timeout.ms": 2_000,  # a broker that hangs is left soon for who leads in its place
-    "topic.metadata.refresh.interval.ms": 1_000,
 }
 
 Where = tuple[str, int]
@@ -50,7 +52,8 @@ class LatencyWatch:
         self.arrivals: list[Arrival] = []
         self.sent = 0
         self._wheres = list(wheres)
-        self._producer = ConfirmedProducer(source, codec="none", **{"linger.ms": 0})
+        # One for each topic: a broker answers a connection's requests in turn, and may wait for one's followers.
+        self._producers = {topic: ConfirmedProducer(source, codec="none", **PRODUCER) for topic, _ in wheres}
         self._consumer: Any = Consumer({**CONSUMER, "bootstrap.servers": target})
         self._consumer.assign([TopicPartition(topic, number, 0) for topic, number in self._wheres])
         self._stop_sending, self._stop_reading = threading.Event(), threading.Event()
@@ -74,8 +77,9 @@ class LatencyWatch:
         """Send no more; how many records are at the source."""
         self._stop_sending.set()
         self._threads[0].join()
-        self._producer.confirm()
-        return self._producer.confirmed
+        for producer in self._producers.values():
+            producer.confirm()
+        return sum(producer.confirmed for producer in self._producers.values())
 
     def took(self, wheres: Iterable[Where], since: float, until: float) -> list[float]:
         """Sorted, of the records sent in this time."""
@@ -95,7 +99,8 @@ class LatencyWatch:
         while not self._stop_sending.wait(TICK_S):
             for topic, number in self._wheres:
                 stamp = b"%.6f" % time.monotonic()
-                self._producer.send(topic, number, Record(value=stamp, timestamp_ms=int(time.time() * 1000)))
+                record = Record(value=stamp, timestamp_ms=int(time.time() * 1000))
+                self._producers[topic].send(topic, number, record)
                 self.sent += 1
 
     def _read_all(self) -> None:
