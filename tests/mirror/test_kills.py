@@ -111,6 +111,7 @@ def test_a_killed_jvm_ends_the_run_and_the_next_goes_on(scene: FaultScene) -> No
         scene.finish()
 
 
+@pytest.mark.slow
 def test_a_killed_driver_goes_on_when_started_again(scene: FaultScene) -> None:
     with scene:
         scene.begin()

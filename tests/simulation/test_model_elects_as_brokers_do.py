@@ -18,7 +18,7 @@ from .raw_batch import TopicRules
 from .real_partition import RealPartition
 from .requests import IDS, OLD_MS, Fetch, ModelScript, Produce, Seen, now_ms
 
-pytestmark = [pytest.mark.kafka, pytest.mark.faults]
+pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
 
 BROKERS = (1, 2, 3)
 NOTICED_S = 25.0
