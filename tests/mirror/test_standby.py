@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from heliograph.lab.cluster import LabCluster
-from tests.support.fault_scene import FaultScene
+from tests.support.fault_scene import FaultScene, is_gone
 from tests.support.mirror_process import MirrorProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.faults]
@@ -48,6 +48,7 @@ def test_a_second_run_stands_by_and_takes_over_when_the_first_is_killed(
                 TAKE_OVER_S,
             )
             assert time.monotonic() - killed_at < TAKE_OVER_S
+            assert is_gone(scene.mirror.pid)
             scene.mirror.__exit__()
             scene.mirror = second
             scene.finish()
