@@ -58,6 +58,26 @@ def test_the_leader_is_active_and_tells_every_member_who_it_is() -> None:
     assert other.lease_until == -math.inf
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours", "alike"),
+    [
+        ({"config": "1"}, {"config": "1"}, True),
+        ({"config": "1"}, {"config": "2"}, False),
+        ({}, {"config": "2"}, True),
+    ],
+)
+def test_a_standby_knows_whether_the_active_one_has_its_config(
+    theirs: dict[str, str], ours: dict[str, str], alike: bool
+) -> None:
+    """A run of an older release tells nothing of it."""
+    active = Membership("g", {"host": "h", "pid": 1, **theirs})
+    active.answered(joined(), sent_at=0)
+    other = Membership("g", {"host": "x", "pid": 2, **ours})
+    other.answered(joined(leader="me", member_id="other"), sent_at=0)
+    other.answered(synced(active.next_ask().message.assignments[1].assignment), sent_at=0)
+    assert other.role(0) == Standby(active="h (pid 1)", alike=alike)
+
+
 @pytest.mark.parametrize("assignment", [b"", b"\xff", b"[]", b"3", b'{"host": "h"}'])
 def test_an_assignment_that_cannot_be_read_leaves_the_active_one_unnamed(assignment: bytes) -> None:
     membership = Membership("g", {})

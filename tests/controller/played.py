@@ -75,6 +75,9 @@ class FakeClusters:
         if name == self.hangs:
             await asyncio.Event().wait()
 
+    def fingerprint(self, link: str) -> str:
+        return f"config of {link}"
+
     def target(self, link: str) -> ClusterClient:
         return cast(ClusterClient, self.targets.get(link))
 
@@ -190,8 +193,12 @@ class FakeDrivership:
         self.granted: dict[str, float] = {}
 
     def make(
-        self, groups: Mapping[str, tuple[ClusterClient, str]], on_change: Callable[[str, Role], None]
+        self,
+        groups: Mapping[str, tuple[ClusterClient, str]],
+        on_change: Callable[[str, Role], None],
+        fingerprints: Mapping[str, str],
     ) -> Drivership:
+        assert set(fingerprints) == set(groups)
         self.groups, self.tell = groups, on_change
         return cast(Drivership, self)
 

@@ -324,6 +324,12 @@ def test_a_link_that_is_ours_again_keeps_the_runs_count_and_goal() -> None:
     assert board.copied_records == 50
 
 
+def test_what_others_copied_while_this_run_stood_by_is_not_counted_as_its_own() -> None:
+    board = Board([copy(P0, next_offset=10)], [])
+    board.adopt("sf-to-nyc", [copy(P0, next_offset=60)], [])
+    assert board.copied_records == 0
+
+
 def test_a_partition_that_is_new_when_a_link_is_adopted_has_a_goal_of_its_own() -> None:
     board = board_of()
     board.adopt("sf-to-nyc", [copy(P0), copy(P1, goal=7)], [])

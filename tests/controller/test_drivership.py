@@ -44,7 +44,8 @@ class Story:
         monkeypatch.setattr(drivership, "Election", self._elect)
         monkeypatch.setattr(drivership, "clock_of_suspended_time", lambda: NOW)
         groups = {link: (cast(ClusterClient, f"target of {link}"), f"group of {link}") for link in ("a", "b")}
-        self.made = Drivership(groups, lambda link, role: self.changes.append((link, role)))
+        fingerprints = {link: f"config of {link}" for link in groups}
+        self.made = Drivership(groups, lambda link, role: self.changes.append((link, role)), fingerprints)
 
     def _elect(self, client: ClusterClient, group: str, **options: Any) -> PlayedElection:
         election = self.elections[group[-1]] = PlayedElection(client, group, **options)
@@ -66,7 +67,11 @@ def test_every_link_has_an_election_of_its_own_on_its_target(story: Story) -> No
         ("target of a", "group of a"),
         ("target of b", "group of b"),
     }
-    assert all(set(e.describe) == {"host", "pid"} for e in story.elections.values())
+    assert all(set(e.describe) == {"host", "pid", "config"} for e in story.elections.values())
+    assert {link: e.describe["config"] for link, e in story.elections.items()} == {
+        "a": "config of a",
+        "b": "config of b",
+    }
     story.made.start()
     assert [e.started for e in story.elections.values()] == [1, 1]
 

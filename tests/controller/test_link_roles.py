@@ -199,6 +199,24 @@ def test_a_standby_says_who_is_active(caplog: pytest.LogCaptureFixture) -> None:
     assert getattr(record, "event", None) == "standby"
 
 
+def test_a_standby_whose_active_run_has_another_config_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    Story().tell(Standby(active="host b, process 7", alike=False))
+    (record,) = caplog.records
+    assert (record.levelname, getattr(record, "event", None)) == ("WARNING", "other_config")
+    assert "what only ours has is not copied until then" in record.getMessage()
+
+
+def test_a_topic_deleted_under_the_run_is_not_made_again_when_the_link_is_ours_again() -> None:
+    async def story() -> None:
+        played = Story()
+        await played.elected(4)
+        played.tell(Standby(active=None))
+        await played.elected(6, "me again")
+        assert played.roles._mirrored == {NAME: {"orders"}}
+
+    run(story)
+
+
 def test_an_election_whose_trouble_lasts_is_told_once_and_changes_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

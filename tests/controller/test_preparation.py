@@ -39,11 +39,15 @@ class Creations:
 
 
 def prepared(
-    clusters: FakeClusters, creations: Creations | None = None, *, monkeypatch: pytest.MonkeyPatch
+    clusters: FakeClusters,
+    creations: Creations | None = None,
+    *,
+    monkeypatch: pytest.MonkeyPatch,
+    mirrored: tuple[str, ...] = (),
 ) -> Plan:
     monkeypatch.setattr(preparation, "create", (creations or Creations()).create)
     clusters.targets = {LINK.name: "the target of sf-to-nyc"}
-    return asyncio.run(prepare(clusters.made, LINK.name))
+    return asyncio.run(prepare(clusters.made, LINK.name, mirrored))
 
 
 def test_topics_that_are_missing_are_created_and_told(
@@ -59,6 +63,19 @@ def test_topics_that_are_missing_are_created_and_told(
     codes = [getattr(r, "event", None) for r in caplog.records]
     assert codes.count("topic_created") == 2
     assert "the target does not know x.y" in caplog.text
+
+
+def test_a_topic_that_was_deleted_while_it_was_mirrored_is_not_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    creations = Creations()
+    clusters = FakeClusters(snapshot(*TOPICS))
+    todo = prepared(clusters, creations, monkeypatch=monkeypatch, mirrored=("orders",))
+    assert creations.made == ["payments"]
+    assert {c.spec.partition.target_topic for c in todo.copies} == {"payments"}
+    assert [(r.partition.target_topic, r.why.reason) for r in todo.refusals] == [
+        ("orders", StopReason.RECREATED)
+    ] * 2
 
 
 def test_nothing_is_created_where_all_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

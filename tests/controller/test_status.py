@@ -42,6 +42,7 @@ from .observed import (
 )
 from .source_fake import Source, clusters_of
 
+SERVERS = ("sf:9092", "nyc:9092")
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 NOW_MS = int(NOW.timestamp() * 1000)
 LINK_KEYS = {
@@ -109,7 +110,7 @@ def told(
         mirror = SimpleNamespace(
             board=board,
             lanes=[LaneView(0, pid=100 + number, host="here")],
-            settings=SimpleNamespace(links=[LINK]),
+            settings=SimpleNamespace(links=[LINK], servers=lambda _: SERVERS),
             cluster_ids={LINK.name: cluster_ids} if cluster_ids else {},
             roles={LINK.name: role},
         )
@@ -372,9 +373,13 @@ def test_a_live_document_tells_which_processes_run_the_lanes() -> None:
 # -- with a cluster that is away
 
 
-def away(source_id: str | None = None, target_id: str | None = NYC_ID) -> LinkAway:
+def away(
+    source_id: str | None = None, target_id: str | None = NYC_ID, servers: tuple[str, str] = SERVERS
+) -> LinkAway:
     problem = ClusterUnreachable("cluster 'sf' cannot be reached", hint="check it")
-    return LinkAway(link=LINK, source_cluster_id=source_id, target_cluster_id=target_id, problem=problem)
+    return LinkAway(
+        link=LINK, servers=servers, source_cluster_id=source_id, target_cluster_id=target_id, problem=problem
+    )
 
 
 def test_a_link_whose_source_is_away_is_shown_as_the_running_mirror_tells() -> None:
@@ -403,6 +408,11 @@ def test_a_link_whose_source_is_away_is_unknown_without_a_running_mirror() -> No
 def test_a_mirror_to_another_target_is_not_heard_about_a_link_whose_source_is_away() -> None:
     live = told(Board([copy(partition())], []), cluster_ids=(SF_ID, "lax-cluster-id"))
     assert document(away(), live=live)["links"][0]["partitions"] == []
+
+
+def test_a_mirror_of_a_source_elsewhere_is_not_heard_about_one_that_is_away() -> None:
+    live = told(Board([copy(partition())], []))
+    assert document(away(servers=("elsewhere:9092", SERVERS[1])), live=live)["links"][0]["partitions"] == []
 
 
 def test_a_cluster_that_is_away_hides_no_other_link() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,20 @@ def test_pack_to_a_place_that_cannot_be_written_exits_2_with_a_hint(
     assert printed.out == ""
     assert "error: cannot write no/such/place.tar.gz: No such file or directory" in printed.err
     assert "hint: name a place" in printed.err
+
+
+@pytest.mark.parametrize("name", ["fifo", "", ".", "source"])
+def test_pack_replaces_nothing_but_a_plain_file(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo("fifo")
+    assert run("pack", name) == 2
+    printed = capsys.readouterr()
+    assert "hint" in printed.err
+    assert "%" not in printed.err  # it says so before the work
+    assert Path("fifo").is_fifo()
+
+
+def test_pack_writes_where_a_link_points_to() -> None:
+    Path("link.tar.gz").symlink_to("real.tar.gz")
+    assert run("pack", "link.tar.gz") == 0
+    assert Path("link.tar.gz").is_symlink()
+    assert read_manifest(Path("real.tar.gz")) is not None

@@ -207,7 +207,7 @@ async def _elected(settings: Settings) -> tuple[bool, int | None]:
         if isinstance(role, Active):
             active.set()
 
-    drivership = Drivership({"link": (target, group)}, tell)
+    drivership = Drivership({"link": (target, group)}, tell, {"link": "config"})
     try:
         drivership.start()
         async with asyncio.timeout(TIMEOUT_S):

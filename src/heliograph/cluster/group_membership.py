@@ -41,9 +41,10 @@ class Active:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standby:
-    """`active` says who is, in words; None where its description cannot be read."""
+    """`active` says who is, in words; None where its description cannot be read. `alike`: it has our config."""
 
     active: str | None
+    alike: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +170,8 @@ class Membership:
     def _role_in_group(self, assignment: bytes) -> Active | Standby:
         if self._leader == self._member_id:
             return Active(generation=self._generation, member=self._member_id)
-        return Standby(active=group_requests.active_in_words(assignment))
+        active = group_requests.active_in_words(assignment)
+        return Standby(active=active, alike=group_requests.is_alike(assignment, self._describe))
 
     def _refused(self, code: int, response: Any) -> Then:
         if code == ErrorCode.MEMBER_ID_REQUIRED:

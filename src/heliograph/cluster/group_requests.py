@@ -24,6 +24,7 @@ from kafka.protocol.consumer import (
 
 PROTOCOL_TYPE = "heliograph"
 PROTOCOL_NAME = "heliograph/1"
+CONFIG = "config"  # in a member's description: the fingerprint of its config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,15 @@ def leave(group: str, member_id: str, *, timeout_s: float) -> Ask:
 def active_member(member_id: str, describe: Mapping[str, Any]) -> bytes:
     """What the leader assigns to every member: who is active."""
     return _to_json({**describe, "member": member_id})
+
+
+def is_alike(assignment: bytes, describe: Mapping[str, Any]) -> bool:
+    """Whether the active one's config is ours, as far as both tell."""
+    try:
+        theirs = json.loads(bytes(assignment)).get(CONFIG)
+    except (ValueError, AttributeError):
+        return True
+    return theirs is None or CONFIG not in describe or theirs == describe[CONFIG]
 
 
 def active_in_words(assignment: bytes) -> str | None:

@@ -202,7 +202,10 @@ def _continued(before: BoardRow | None, row: BoardRow) -> BoardRow:
         return row
     if _stopped_by_lane(before):
         return before
-    first = row.first_offset if before.first_offset is None else before.first_offset
+    began = (
+        before.first_offset is not None and before.size_bytes > 0
+    )  # else it was others that copied until now
+    first = before.first_offset if began else row.first_offset
     goal = row.goal if before.goal is None else before.goal
     return replace(row, first_offset=first, goal=goal, size_bytes=before.size_bytes)
 

@@ -57,6 +57,10 @@ class Clusters:
                 hint=f"check clusters.{client.name}.bootstrap.servers",
             ) from None
 
+    def fingerprint(self, link: str) -> str:
+        """The same for two runs that copy the same topics of this link to the same names."""
+        return next(each for each in self._settings.links if each.name == link).fingerprint
+
     def target(self, link: str) -> ClusterClient:
         return self._clients[link, "target"]
 
@@ -82,6 +86,7 @@ class Clusters:
         except ClusterUnreachable as problem:
             return LinkAway(
                 link=link,
+                servers=self._settings.servers(link),
                 source_cluster_id=source.metadata.cluster_id or None,
                 target_cluster_id=target.metadata.cluster_id or None,
                 problem=problem,

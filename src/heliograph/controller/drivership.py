@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.election import Active, Election, Role, Seeking, Standby
+from heliograph.cluster.group_requests import CONFIG
 from heliograph.model.clock import clock_of_suspended_time
 
 LEASE_MOST_S = 10.0
@@ -25,10 +26,14 @@ def group_of(link: str, source_cluster_id: str) -> str:
 
 
 class Drivership:
-    """`on_change(link, role)` is called in the event loop. `groups` by link: where to elect, and by which group."""
+    """`on_change(link, role)` is called in the event loop. By link: `groups`, where to elect and by which group, and
+    `fingerprints` of the configs, which the others compare with their own."""
 
     def __init__(
-        self, groups: Mapping[str, tuple[ClusterClient, str]], on_change: Callable[[str, Role], None]
+        self,
+        groups: Mapping[str, tuple[ClusterClient, str]],
+        on_change: Callable[[str, Role], None],
+        fingerprints: Mapping[str, str],
     ) -> None:
         who = {"host": socket.gethostname(), "pid": os.getpid()}
 
@@ -36,7 +41,7 @@ class Drivership:
             return lambda role: on_change(link, role)
 
         self._elections = {
-            link: Election(client, group, describe=who, on_change=tell(link))
+            link: Election(client, group, describe={**who, CONFIG: fingerprints[link]}, on_change=tell(link))
             for link, (client, group) in groups.items()
         }
 

@@ -66,6 +66,7 @@ class LinkRoles:
         self._clusters = clusters
         self._on_event = on_event
         self._terms: dict[str, Active] = {}  # of the links that are ours
+        self._mirrored: dict[str, set[str]] = {link: set() for link in cluster_ids}  # target topics
         self._ready: set[str] = set()  # prepared, and not withdrawn since
         self._granted: frozenset[str] = frozenset()  # replaced, never changed: other threads read it
         self._preparing: dict[str, asyncio.Task[None]] = {}
@@ -74,7 +75,9 @@ class LinkRoles:
             link: (clusters.target(link), group_of(link, source_id))
             for link, (source_id, _) in cluster_ids.items()
         }
-        self._drivership = make_drivership(groups, self._changed)
+        self._drivership = make_drivership(
+            groups, self._changed, {link: clusters.fingerprint(link) for link in groups}
+        )
 
     def start(self) -> None:
         self._drivership.start()
@@ -109,9 +112,8 @@ class LinkRoles:
         match role:
             case Active():
                 self._elected(link, role)
-            case Standby(active=active):
-                words = "link %s: this run stands by and takes over by itself; %s is active"
-                log.info(words, link, active or "another driver", extra={"event": Event.STANDBY})
+            case Standby(active=active, alike=alike):
+                _tell_standby(link, active or "another driver", alike=alike)
                 self._terms.pop(link, None)
                 self._withdraw(link)
             case Seeking():
@@ -163,12 +165,13 @@ class LinkRoles:
     async def _prepare(self, link: str) -> None:
         while True:
             try:
-                todo = await prepare(self._clusters, link)
+                todo = await prepare(self._clusters, link, self._mirrored[link])
             except ClusterUnreachable as problem:
                 log.warning("link %s: %s", link, problem.message, extra={"event": Event.CLUSTER_AWAY})
                 await asyncio.sleep(TRY_AGAIN_S)
             else:
                 self._ready.add(link)
+                self._mirrored[link] |= {copy.spec.partition.target_topic for copy in todo.copies}
                 self._on_event(Prepared(link, todo))
                 return
 
@@ -180,3 +183,12 @@ class LinkRoles:
 def _carries_on(before: Active, now: Active) -> bool:
     """Nobody else can have been active in between: who is dropped from a group comes back as another member."""
     return now.member == before.member and now.generation in (before.generation, before.generation + 1)
+
+
+def _tell_standby(link: str, active: str, *, alike: bool) -> None:
+    said = f"link {link}: this run stands by and takes over by itself; {active} is active"
+    if alike:
+        log.info("%s", said, extra={"event": Event.STANDBY})
+    else:
+        words = "%s, and its config has other topics or names for the link: what only ours has is not copied until then"
+        log.warning(words, said, extra={"event": Event.OTHER_CONFIG})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 
 from heliograph.controller.act import create
@@ -16,8 +17,11 @@ from heliograph.model.states import StopReason
 log = logging.getLogger("heliograph")
 
 
-async def prepare(clusters: Clusters, link: str) -> Plan:
-    """The plan of one link, with its topics made; those that could not be are refused, and those that somebody else has
+async def prepare(clusters: Clusters, link: str, mirrored: Collection[str] = ()) -> Plan:
+    """`mirrored`: target topics that this run has copied to before. One that is gone was deleted under it, and is not
+    made again.
+
+    The plan of one link, with its topics made; those that could not be are refused, and those that somebody else has
     made meanwhile are no creations of ours. Other links are not looked at: they were compared with each other when the
     run began, and one that is away must not hold this one up (P7)."""
     snapshots = [await clusters.observe_link(link)]
@@ -25,6 +29,9 @@ async def prepare(clusters: Clusters, link: str) -> Plan:
     failed: dict[str, Refused] = {}
     created: list[CreateTopic] = []
     for creation in todo.creations:
+        if creation.topic in mirrored:
+            failed[creation.topic] = _deleted(creation)
+            continue
         try:
             made = await create(clusters.target(creation.link), creation)
         except (RequestFailed, ProtocolError) as problem:
@@ -52,6 +59,14 @@ def _not_created(creation: CreateTopic, message: str) -> Refused:
         reason=StopReason.REFUSED,
         message=message,
         hint=f"create topic {creation.topic} on the target with {creation.shape.partitions} partitions, or exclude it",
+    )
+
+
+def _deleted(creation: CreateTopic) -> Refused:
+    return Refused(
+        reason=StopReason.RECREATED,
+        message=f"the target topic {creation.topic} was deleted while it was mirrored",
+        hint="look who deleted it; to mirror it afresh, start the mirror again",
     )
 
 

@@ -64,9 +64,10 @@ class LinkSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkAway:
-    """A link that cannot be observed now. The id of a cluster that cannot be reached is None."""
+    """A link that cannot be observed now. The id of a cluster that cannot be reached is None; `servers`: of both."""
 
     link: Link
+    servers: tuple[str, str]
     source_cluster_id: str | None
     target_cluster_id: str | None
     problem: ClusterUnreachable

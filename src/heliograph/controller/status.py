@@ -30,7 +30,6 @@ _TOLD = ("state", "next_offset", "lane", "error", "hint")
 ACTIVE, STANDBY, SEEKING = "active", "standby", "seeking"
 
 Row = dict[str, Any]
-ClusterIds = tuple[str | None, str | None]
 
 
 def role_name(role: Role | None) -> str:
@@ -46,6 +45,7 @@ def live_document(mirror: Mirror) -> Row:
     """What a running mirror answers on its socket."""
     board = mirror.board
     rates = {link.name: board.rates(link.name) for link in mirror.settings.links}
+    servers = {link.name: list(mirror.settings.servers(link)) for link in mirror.settings.links}
     return {
         "links": {
             link: {
@@ -55,6 +55,7 @@ def live_document(mirror: Mirror) -> Row:
                 "records_per_s": round(records, 1),
                 "bytes_per_s": round(size, 1),
                 "bound_by": board.bound_by(link),
+                "servers": servers[link],
             }
             for link, (records, size) in rates.items()
         },
@@ -77,8 +78,7 @@ async def status_document(
     surveyed: Iterable[LinkSnapshot | LinkAway], clusters: Clusters, live: Iterable[Row], now: datetime
 ) -> Row:
     surveyed = list(surveyed)
-    ids = {link.link.name: (link.source_cluster_id, link.target_cluster_id) for link in surveyed}
-    told, rates = _told(live, ids)
+    told, rates = _told(live, {seen.link.name: seen for seen in surveyed})
     links = [
         _away(seen, told, rates)
         if isinstance(seen, LinkAway)
@@ -89,7 +89,7 @@ async def status_document(
 
 
 def _told(
-    live: Iterable[Row], cluster_ids: dict[str, ClusterIds]
+    live: Iterable[Row], surveyed: dict[str, LinkSnapshot | LinkAway]
 ) -> tuple[dict[MirrorPartition, Row], dict[str, Row]]:
     """What running mirrors say of partitions and links; an answer of another shape is as good as none.
 
@@ -103,7 +103,7 @@ def _told(
             links = {
                 name: dict(rate)
                 for name, rate in document["links"].items()
-                if _are_same((rate["source_cluster_id"], rate["target_cluster_id"]), cluster_ids.get(name))
+                if name in surveyed and _is_of(rate, surveyed[name])
             }
         except (AttributeError, KeyError, TypeError, ValueError):
             continue
@@ -115,10 +115,14 @@ def _told(
     return partitions, rates
 
 
-def _are_same(told: ClusterIds, seen: ClusterIds | None) -> bool:
-    """A cluster that cannot be reached contradicts nobody."""
-    return seen is not None and all(
-        theirs == ours or ours is None for theirs, ours in zip(told, seen, strict=True)
+def _is_of(rate: Row, seen: LinkSnapshot | LinkAway) -> bool:
+    """Whether it is of the same clusters: by their ids, or where one cannot be asked, by how to reach it."""
+    ids = (seen.source_cluster_id, seen.target_cluster_id)
+    told = (rate["source_cluster_id"], rate["target_cluster_id"])
+    servers = seen.servers if isinstance(seen, LinkAway) else ("", "")
+    return all(
+        told[side] == ids[side] if ids[side] is not None else rate["servers"][side] == servers[side]
+        for side in (0, 1)
     )
 
 

@@ -45,7 +45,7 @@ def write_archive(
     versions: Mapping[str, str],
     on_file: Callable[[PackedFile], None] = lambda _: None,
 ) -> int:
-    """Its size in bytes. Whatever happens, `path` is a whole archive or what it was before."""
+    """Its size in bytes. Whatever happens, `path`, of `archive_place`, is a whole archive or what it was before."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with partial.open("xb") as raw:
@@ -57,6 +57,18 @@ def write_archive(
         with contextlib.suppress(OSError):  # most often: it has its name by now, or never came to be
             partial.unlink()
     return path.stat().st_size
+
+
+def archive_place(path: Path) -> Path:
+    """Where an archive of this name is to be written: links are followed, and only a plain file is replaced."""
+    place = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if not place.parent.is_dir():
+        raise _not_written(path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+    if place.is_dir():
+        raise _not_written(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
+    if place.exists() and not place.is_file():
+        raise _not_written(path, OSError(errno.EINVAL, "it is not a plain file"))
+    return place
 
 
 def read_manifest(path: Path) -> dict[str, str] | None:

@@ -25,6 +25,7 @@ class Event(StrEnum):
     # the run
     ACTIVE = "active"
     STANDBY = "standby"
+    OTHER_CONFIG = "other_config"
     ELECTION = "election"
     LANE_UP = "lane_up"
     LANE_GONE = "lane_gone"

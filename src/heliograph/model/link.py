@@ -6,6 +6,7 @@ config file spells it (interface/config) nor what the clusters hold (controller)
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -32,6 +33,12 @@ class Link:
         if internal or topic.startswith(INTERNAL_PREFIX):
             return False
         return matches_any(self.topics, topic) and not matches_any(self.exclude, topic)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of what it copies, and to which names."""
+        chosen = (sorted(self.topics), sorted(self.exclude), self.target_topic("{topic}"))
+        return hashlib.sha256(repr(chosen).encode()).hexdigest()[:16]
 
     def target_topic(self, topic: str) -> str:
         return target_name(self.naming, separator=self.separator, source=self.source, topic=topic)

@@ -38,6 +38,11 @@ class Settings:
         """Client properties for reading from the link's source."""
         return {**self.clusters[link.source], **link.consumer}
 
+    def servers(self, link: Link) -> tuple[str, str]:
+        """Where the link's source and its target are."""
+        key = "bootstrap.servers"
+        return self.source_properties(link).get(key, ""), self.target_properties(link).get(key, "")
+
     def target_properties(self, link: Link) -> dict[str, str]:
         """Client properties for writing to the link's target."""
         return {**self.clusters[link.target], **link.producer}

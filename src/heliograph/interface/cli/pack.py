@@ -34,10 +34,11 @@ def command(
 
 
 def pack(path: Path) -> dict[str, Any]:
-    from heliograph.engine.environment_archive import write_archive
+    from heliograph.engine.environment_archive import archive_place, write_archive
     from heliograph.engine.environment_files import environment_files
     from heliograph.engine.versions import versions
 
+    place = archive_place(path)
     found = versions()
     print("heliograph pack: looking for what lanes need", file=sys.stderr)
     files = environment_files()
@@ -47,7 +48,7 @@ def pack(path: Path) -> dict[str, Any]:
         file=sys.stderr,
     )
     with _progress(sum(sizes.values())) as advance:
-        size_bytes = write_archive(path, files, found, lambda file: advance(sizes[file.name]))
+        size_bytes = write_archive(place, files, found, lambda file: advance(sizes[file.name]))
     return {
         "archive": str(path),
         "size_bytes": size_bytes,

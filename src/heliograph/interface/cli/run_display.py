@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 LINE_EVERY_S = 5.0
+STANDING_BY = "standing by"  # the phase of a run that copies nothing
 Show = Callable[[Any], None]
 
 
@@ -46,6 +47,10 @@ def facts(mirror: Any) -> dict[str, Any]:
 
 
 def sentence(seen: dict[str, Any]) -> str:
+    if seen["phase"] == STANDING_BY:  # what the active run copies, this one does not know
+        return (
+            f"{STANDING_BY}: {seen['partitions']} partitions, {seen['lanes']} of {seen['lanes_wanted']} lanes"
+        )
     return (
         f"{seen['phase']}: {seen['copied']:,} records copied, {seen['lag']:,} behind,"
         f" {seen['records_per_s']:,.0f} records/s, {seen['mb_per_s']:,.1f} MB/s;"
