@@ -23,6 +23,12 @@ SOON_S = 5.0
 
 
 @pytest.fixture(autouse=True)
+def _as_if_nobody_asked_for_more(caplog: pytest.LogCaptureFixture) -> None:
+    """Commands in other tests choose a level for good."""
+    caplog.set_level("WARNING", logger="heliograph")
+
+
+@pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link_roles, "TRY_AGAIN_S", 0.01)
     monkeypatch.setattr(link_roles, "TOLD_AFTER_S", 0.05)
@@ -87,7 +93,7 @@ def test_every_link_is_elected_on_its_target_by_a_group_that_names_link_and_sour
 def test_a_link_that_is_ours_is_let_go_by_lanes_first_and_then_prepared(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="heliograph")
 
     async def story() -> None:
         played = Story(observed(3))
@@ -191,7 +197,7 @@ def test_a_link_that_another_run_drives_is_dropped_and_prepared_when_it_is_ours_
 
 
 def test_a_standby_says_who_is_active(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="heliograph")
     played = Story()
     played.tell(Standby(active="host b, process 7"))
     (record,) = caplog.records
