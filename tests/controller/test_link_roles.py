@@ -13,9 +13,10 @@ from heliograph.controller.drivership import Active, Role, Seeking, Standby
 from heliograph.controller.link_roles import Failed, LinkRoles, Prepared, RoleEvent, StoodDown
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.model.errors import ClusterUnreachable, ConfigError
+from heliograph.model.states import StopReason
 
 from ..cluster.group_model import World as GroupWorld
-from .observed import LINK, NYC_ID, SF_ID
+from .observed import LINK, NYC_ID, SF_ID, snapshot, source_sight, source_topic
 from .played import FakeClusters, FakeDrivership, Look, observed
 
 NAME = LINK.name
@@ -214,11 +215,14 @@ def test_a_standby_whose_active_run_has_another_config_is_a_warning(caplog: pyte
 
 def test_a_topic_deleted_under_the_run_is_not_made_again_when_the_link_is_ours_again() -> None:
     async def story() -> None:
-        played = Story()
+        played = Story(observed(2), snapshot(source_topic(sights=[source_sight(0, 10)] * 2)))
         await played.elected(4)
         played.tell(Standby(active=None))
         await played.elected(6, "me again")
-        assert played.roles._mirrored == {NAME: {"orders"}}
+        event = played.events[-1]
+        assert isinstance(event, Prepared)
+        assert (event.todo.copies, event.todo.creations) == ((), ())
+        assert [refusal.why.reason for refusal in event.todo.refusals] == [StopReason.RECREATED] * 2
 
     run(story)
 

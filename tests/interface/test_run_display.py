@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from heliograph.controller.board import Board
 from heliograph.interface.cli import run_display
 from heliograph.interface.cli.run_display import LINE_EVERY_S, display_for, facts, sentence
+from heliograph.model.states import STANDING_BY
 from tests.controller.observed import LINK, copy, partition, progress, refusal
 
 
@@ -64,6 +65,13 @@ def test_the_facts_are_the_boards_and_the_lanes() -> None:
         "lanes": 2,
         "lanes_wanted": 3,
     }
+
+
+def test_a_run_that_stands_by_tells_no_figures_of_what_another_copies() -> None:
+    said = sentence({**facts(mirror_of(half_way(), lanes=(7, None, 9))), "phase": STANDING_BY})
+    assert said.startswith("standing by: ")
+    assert "2 of 3 lanes" in said
+    assert "copied" not in said
 
 
 def test_the_sentence_tells_all_of_them() -> None:

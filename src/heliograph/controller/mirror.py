@@ -36,7 +36,7 @@ from heliograph.model.clock import clock_of_suspended_time
 from heliograph.model.errors import ClusterUnreachable, EngineLost
 from heliograph.model.events import Event
 from heliograph.model.settings import Settings
-from heliograph.model.states import PartitionState
+from heliograph.model.states import STANDING_BY, PartitionState
 
 DISCOVERY_S = 5.0
 WATCH_S = 1.0
@@ -265,7 +265,7 @@ class Mirror:
     def _show(self, now: float) -> None:
         self.board.sample(now)
         standing_by = self._roles is not None and self._roles.standing_by
-        self.phase = "copying" if self._adopted else "standing by" if standing_by else "electing"
+        self.phase = "copying" if self._adopted else STANDING_BY if standing_by else "electing"
         self._on_tick(self)
 
     async def _take_events(self) -> None:

@@ -60,3 +60,6 @@ class StopReason(StrEnum):
     TOPIC_CONFIG = "topic_config"
     UNSUPPORTED = "unsupported"
     PREFLIGHT = "preflight"
+
+
+STANDING_BY = "standing by"  # the phase of a run that another one keeps from copying

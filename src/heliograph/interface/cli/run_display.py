@@ -13,8 +13,9 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
+from heliograph.model.states import STANDING_BY
+
 LINE_EVERY_S = 5.0
-STANDING_BY = "standing by"  # the phase of a run that copies nothing
 Show = Callable[[Any], None]
 
 
