@@ -1,7 +1,10 @@
-"""What every test may ask for: two real clusters shared by the session, and topic names nobody else has."""
+"""What every test may ask for: an event loop (`async def test_...`), two real clusters shared by the session, and topic
+names nobody else has."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import itertools
 import uuid
 from collections.abc import Callable, Iterator
@@ -9,6 +12,39 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from heliograph.lab.cluster import LabCluster
+
+ASYNC_LIMIT_S = 60.0  # the longest test without brokers takes a tenth of it: what takes longer hangs
+ASYNC_KAFKA_LIMIT_S = 300.0
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="also run the tests that take minutes each")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without --slow the slow tests are left out, unless somebody names them by -m or by their own id."""
+    named = any("::" in arg for arg in config.args)
+    if config.getoption("--slow") or "slow" in config.getoption("-m") or named:
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item not in set(slow)]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """An `async def` test runs on an event loop of its own, for a bounded time."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    wanted = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    limit_s = ASYNC_KAFKA_LIMIT_S if pyfuncitem.get_closest_marker("kafka") else ASYNC_LIMIT_S
+
+    async def bounded() -> None:
+        async with asyncio.timeout(limit_s):
+            await pyfuncitem.obj(**wanted)
+
+    asyncio.run(bounded())
+    return True
 
 
 @pytest.fixture(scope="session")

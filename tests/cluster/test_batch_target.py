@@ -87,55 +87,43 @@ def by_id(topic_id: bytes = ID) -> ProduceEntry:
         (7, [by_id()], 7),
     ],
 )
-def test_topics_go_by_id_if_the_broker_takes_it_and_every_entry_has_one(
+async def test_topics_go_by_id_if_the_broker_takes_it_and_every_entry_has_one(
     highest: int, entries: list[ProduceEntry], version: int
 ) -> None:
-    async def story() -> None:
-        connection = FakeConnection(highest)
-        line_on(connection).send(entries)
-        assert connection.sent == [(version, version >= 9)]
-
-    asyncio.run(story())
+    connection = FakeConnection(highest)
+    line_on(connection).send(entries)
+    assert connection.sent == [(version, version >= 9)]
 
 
-def test_each_answer_is_read_in_the_version_of_its_request() -> None:
-    async def story() -> None:
-        connection = FakeConnection(13)
-        line = line_on(connection)
-        answers = [line.send([by_id(topic_id)]) for topic_id in (ID, b"", ID, b"", b"", ID)]
-        for nth in range(len(answers)):
-            connection.answer(nth)
-        read = [line.decode(answer.result()).partitions for answer in answers]
-        assert read == [[ProducedPartition("orders", 0, 0, nth, 0, "")] for nth in range(len(answers))]
-
-    asyncio.run(story())
+async def test_each_answer_is_read_in_the_version_of_its_request() -> None:
+    connection = FakeConnection(13)
+    line = line_on(connection)
+    answers = [line.send([by_id(topic_id)]) for topic_id in (ID, b"", ID, b"", b"", ID)]
+    for nth in range(len(answers)):
+        connection.answer(nth)
+    read = [line.decode(answer.result()).partitions for answer in answers]
+    assert read == [[ProducedPartition("orders", 0, 0, nth, 0, "")] for nth in range(len(answers))]
 
 
-def test_an_answer_that_nobody_reads_does_not_shift_the_others() -> None:
-    async def story() -> None:
-        connection = FakeConnection(13)
-        line = line_on(connection)
-        first, second, third = [line.send([by_id(topic_id)]) for topic_id in (ID, b"", b"")]
-        first.cancel()
-        for nth in range(3):
-            connection.answer(nth)
-        assert second.done()  # and not read either
-        assert line.decode(third.result()).partitions[0].base_offset == 2
-
-    asyncio.run(story())
+async def test_an_answer_that_nobody_reads_does_not_shift_the_others() -> None:
+    connection = FakeConnection(13)
+    line = line_on(connection)
+    first, second, third = [line.send([by_id(topic_id)]) for topic_id in (ID, b"", b"")]
+    first.cancel()
+    for nth in range(3):
+        connection.answer(nth)
+    assert second.done()  # and not read either
+    assert line.decode(third.result()).partitions[0].base_offset == 2
 
 
-def test_answers_before_a_lost_line_are_read() -> None:
-    async def story() -> None:
-        connection = FakeConnection(13)
-        line = line_on(connection)
-        first, second = line.send([by_id()]), line.send([by_id(b"")])
-        connection.answer(0)
-        second.set_exception(Disconnected("gone"))
-        second.exception()
-        assert line.decode(first.result()).partitions[0].topic == "orders"
-
-    asyncio.run(story())
+async def test_answers_before_a_lost_line_are_read() -> None:
+    connection = FakeConnection(13)
+    line = line_on(connection)
+    first, second = line.send([by_id()]), line.send([by_id(b"")])
+    connection.answer(0)
+    second.set_exception(Disconnected("gone"))
+    second.exception()
+    assert line.decode(first.result()).partitions[0].topic == "orders"
 
 
 # -- a real broker
@@ -168,31 +156,28 @@ async def append(target: BatchTarget, entry: ProduceEntry) -> ProducedPartition:
 
 
 @pytest.mark.kafka
-def test_rule_08_a_recreated_topic_refuses_what_was_meant_for_the_old_one(
+async def test_rule_08_a_recreated_topic_refuses_what_was_meant_for_the_old_one(
     target_cluster: LabCluster, unique_topic: Callable[[str], str]
 ) -> None:
-    async def story() -> None:
-        topic = unique_topic("recreated")
-        where = TopicPartition(topic, 0)
-        bootstrap = target_cluster.bootstrap_servers
+    topic = unique_topic("recreated")
+    where = TopicPartition(topic, 0)
+    bootstrap = target_cluster.bootstrap_servers
+    await asyncio.to_thread(create_topic, bootstrap, topic)
+    target = await connected(target_cluster, topic)
+    try:
+        old = uuid.UUID(target.topic_id(topic)).bytes
+        first = await append(target, ProduceEntry(topic, 0, batch(0), old))
+        assert (first.topic, first.error, first.base_offset) == (topic, 0, 0)
+        await asyncio.to_thread(delete_topic, bootstrap, topic)
         await asyncio.to_thread(create_topic, bootstrap, topic)
-        target = await connected(target_cluster, topic)
-        try:
-            old = uuid.UUID(target.topic_id(topic)).bytes
-            first = await append(target, ProduceEntry(topic, 0, batch(0), old))
-            assert (first.topic, first.error, first.base_offset) == (topic, 0, 0)
-            await asyncio.to_thread(delete_topic, bootstrap, topic)
-            await asyncio.to_thread(create_topic, bootstrap, topic)
-            await target.refresh()
-            new = uuid.UUID(target.topic_id(topic)).bytes
-            assert new != old
-            refused = await append(target, ProduceEntry(topic, 0, batch(1), old))
-            assert (refused.topic, refused.error) == (topic, ErrorCode.UNKNOWN_TOPIC_ID)
-            assert (await target.span(where)).end == 0
-            assert (await append(target, ProduceEntry(topic, 0, batch(1), new))).error == 0
-            assert (await append(target, ProduceEntry(topic, 0, batch(2)))).base_offset == 1
-            assert (await target.span(where)).end == 2
-        finally:
-            await target.client.aclose()
-
-    asyncio.run(story())
+        await target.refresh()
+        new = uuid.UUID(target.topic_id(topic)).bytes
+        assert new != old
+        refused = await append(target, ProduceEntry(topic, 0, batch(1), old))
+        assert (refused.topic, refused.error) == (topic, ErrorCode.UNKNOWN_TOPIC_ID)
+        assert (await target.span(where)).end == 0
+        assert (await append(target, ProduceEntry(topic, 0, batch(1), new))).error == 0
+        assert (await append(target, ProduceEntry(topic, 0, batch(2)))).base_offset == 1
+        assert (await target.span(where)).end == 2
+    finally:
+        await target.client.aclose()

@@ -154,16 +154,13 @@ def test_a_peer_that_is_no_broker_is_an_unreachable_cluster_with_its_address(beh
     unreachable(behaviour)
 
 
-def test_every_bootstrap_address_is_tried_and_named() -> None:
-    async def story() -> None:
-        async with peer(close_at_once) as first, peer(never_answer) as second:
-            client = ClusterClient("sf", properties_for(first, second))
-            with pytest.raises(ClusterUnreachable) as caught:
-                await client.connect()
-            assert f":{first}" in caught.value.message
-            assert f":{second}" in caught.value.message
-
-    asyncio.run(story())
+async def test_every_bootstrap_address_is_tried_and_named() -> None:
+    async with peer(close_at_once) as first, peer(never_answer) as second:
+        client = ClusterClient("sf", properties_for(first, second))
+        with pytest.raises(ClusterUnreachable) as caught:
+            await client.connect()
+        assert f":{first}" in caught.value.message
+        assert f":{second}" in caught.value.message
 
 
 def test_a_broker_that_does_not_offer_an_api_is_refused_by_name() -> None:
@@ -179,107 +176,89 @@ def test_a_broker_that_does_not_offer_an_api_is_refused_by_name() -> None:
         assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_the_cluster_is_found_and_its_leaders_are_known() -> None:
-    async def story() -> None:
-        broker = HonestBroker()
-        async with peer(broker.behave) as port:
-            broker.brokers, broker.leaders = {1: port}, {"orders": 1, "adrift": 9}
-            client = ClusterClient("sf", properties_for(port))
-            client.follow(["orders", "adrift"])
-            await client.connect()
-            assert client.metadata.cluster_id == "sf-id"
-            assert client.leader(TopicPartition("orders", 0)) == Leader(1, 4)
-            assert client.leader(TopicPartition("adrift", 0)) is None
-            assert client.leader(TopicPartition("orders", 1)) is None
-            await client.aclose()
-
-    asyncio.run(story())
+async def test_the_cluster_is_found_and_its_leaders_are_known() -> None:
+    broker = HonestBroker()
+    async with peer(broker.behave) as port:
+        broker.brokers, broker.leaders = {1: port}, {"orders": 1, "adrift": 9}
+        client = ClusterClient("sf", properties_for(port))
+        client.follow(["orders", "adrift"])
+        await client.connect()
+        assert client.metadata.cluster_id == "sf-id"
+        assert client.leader(TopicPartition("orders", 0)) == Leader(1, 4)
+        assert client.leader(TopicPartition("adrift", 0)) is None
+        assert client.leader(TopicPartition("orders", 1)) is None
+        await client.aclose()
 
 
-def test_callers_that_come_together_share_one_refresh() -> None:
-    async def story() -> None:
-        broker = HonestBroker()
-        async with peer(broker.behave) as port:
-            broker.brokers = {1: port}
-            client = ClusterClient("sf", properties_for(port))
-            await client.connect()
-            told: list[None] = []
-            client.on_metadata = lambda: told.append(None)
-            before = len(broker.asked)
-            await asyncio.gather(*(client.refresh() for _ in range(20)))
-            assert len(broker.asked) == before + 1
-            assert len(told) == 1
-            await client.aclose()
-
-    asyncio.run(story())
+async def test_callers_that_come_together_share_one_refresh() -> None:
+    broker = HonestBroker()
+    async with peer(broker.behave) as port:
+        broker.brokers = {1: port}
+        client = ClusterClient("sf", properties_for(port))
+        await client.connect()
+        told: list[None] = []
+        client.on_metadata = lambda: told.append(None)
+        before = len(broker.asked)
+        await asyncio.gather(*(client.refresh() for _ in range(20)))
+        assert len(broker.asked) == before + 1
+        assert len(told) == 1
+        await client.aclose()
 
 
-def test_metadata_read_through_a_bootstrap_server_is_of_the_topics_asked_for() -> None:
+async def test_metadata_read_through_a_bootstrap_server_is_of_the_topics_asked_for() -> None:
     """All known brokers are away: what the bootstrap server says must be the answer to the question asked."""
 
-    async def story() -> None:
-        broker = HonestBroker()
-        async with peer(broker.behave) as port, peer(close_at_once) as away:
-            broker.brokers, broker.leaders = {1: away}, {"orders": 1, "payments": 1}
-            client = ClusterClient("sf", properties_for(port))
-            client.follow(["orders"])
-            await client.connect()
-            read = await client.read_metadata(["payments"])
-            assert set(read.topics) == {"payments"}
-            assert set(client.metadata.topics) == {"orders"}
-            assert set((await client.read_metadata(None)).topics) == {"orders", "payments"}
-            await client.aclose()
-
-    asyncio.run(story())
+    broker = HonestBroker()
+    async with peer(broker.behave) as port, peer(close_at_once) as away:
+        broker.brokers, broker.leaders = {1: away}, {"orders": 1, "payments": 1}
+        client = ClusterClient("sf", properties_for(port))
+        client.follow(["orders"])
+        await client.connect()
+        read = await client.read_metadata(["payments"])
+        assert set(read.topics) == {"payments"}
+        assert set(client.metadata.topics) == {"orders"}
+        assert set((await client.read_metadata(None)).topics) == {"orders", "payments"}
+        await client.aclose()
 
 
-def test_a_broker_that_left_is_disconnected_at_once_and_by_name() -> None:
-    async def story() -> None:
-        broker = HonestBroker()
-        async with peer(broker.behave) as port:
-            broker.brokers = {1: port}
-            client = ClusterClient("sf", properties_for(port))
-            await client.connect()
-            with pytest.raises(Disconnected, match="no broker 7"):
-                await client.connection(7, CONTROL)
-            await client.aclose()
-
-    asyncio.run(story())
+async def test_a_broker_that_left_is_disconnected_at_once_and_by_name() -> None:
+    broker = HonestBroker()
+    async with peer(broker.behave) as port:
+        broker.brokers = {1: port}
+        client = ClusterClient("sf", properties_for(port))
+        await client.connect()
+        with pytest.raises(Disconnected, match="no broker 7"):
+            await client.connection(7, CONTROL)
+        await client.aclose()
 
 
-def test_callers_share_one_connection_for_each_purpose() -> None:
-    async def story() -> None:
-        broker = HonestBroker()
-        async with peer(broker.behave) as port:
-            broker.brokers = {1: port}
-            client = ClusterClient("sf", properties_for(port))
-            await client.connect()
-            before = broker.connections
-            found = await asyncio.gather(*(client.connection(1, "fetch") for _ in range(10)))
-            other = await client.connection(1, "append")
-            assert len(set(found)) == 1
-            assert other is not found[0]
-            assert broker.connections == before + 2
-            await client.aclose()
-
-    asyncio.run(story())
+async def test_callers_share_one_connection_for_each_purpose() -> None:
+    broker = HonestBroker()
+    async with peer(broker.behave) as port:
+        broker.brokers = {1: port}
+        client = ClusterClient("sf", properties_for(port))
+        await client.connect()
+        before = broker.connections
+        found = await asyncio.gather(*(client.connection(1, "fetch") for _ in range(10)))
+        other = await client.connection(1, "append")
+        assert len(set(found)) == 1
+        assert other is not found[0]
+        assert broker.connections == before + 2
+        await client.aclose()
 
 
-def test_a_lost_connection_is_opened_again() -> None:
-    async def story() -> None:
-        broker = HonestBroker()
-        async with peer(broker.behave) as port:
-            broker.brokers = {1: port}
-            client = ClusterClient("sf", properties_for(port))
-            await client.connect()
-            first = await client.connection(1, CONTROL)
-            first.close()
-            second = await client.connection(1, CONTROL)
-            assert second is not first
-            assert not second.closed
-            await client.aclose()
-
-    asyncio.run(story())
+async def test_a_lost_connection_is_opened_again() -> None:
+    broker = HonestBroker()
+    async with peer(broker.behave) as port:
+        broker.brokers = {1: port}
+        client = ClusterClient("sf", properties_for(port))
+        await client.connect()
+        first = await client.connection(1, CONTROL)
+        first.close()
+        second = await client.connection(1, CONTROL)
+        assert second is not first
+        assert not second.closed
+        await client.aclose()
 
 
 def test_a_broker_that_keeps_failing_is_tried_with_growing_pauses() -> None:
@@ -311,19 +290,16 @@ async def until_all_closed(broker: HonestBroker) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_closing_leaves_no_connection_open() -> None:
-    async def story() -> None:
-        broker = HonestBroker()
-        async with peer(broker.behave) as port:
-            broker.brokers = {1: port}
-            client = ClusterClient("sf", properties_for(port))
-            await client.connect()
-            await client.connection(1, CONTROL)
-            await client.connection(1, "fetch")
-            await client.aclose()
-            await until_all_closed(broker)
-
-    asyncio.run(story())
+async def test_closing_leaves_no_connection_open() -> None:
+    broker = HonestBroker()
+    async with peer(broker.behave) as port:
+        broker.brokers = {1: port}
+        client = ClusterClient("sf", properties_for(port))
+        await client.connect()
+        await client.connection(1, CONTROL)
+        await client.connection(1, "fetch")
+        await client.aclose()
+        await until_all_closed(broker)
 
 
 def patient(port: int) -> ClientProperties:
@@ -331,60 +307,51 @@ def patient(port: int) -> ClientProperties:
     return properties_for(port, socket_connection_setup_timeout_ms=20_000, request_timeout_ms=20_000)
 
 
-def test_closing_while_a_connection_is_being_opened_leaves_none_behind() -> None:
-    async def story() -> None:
-        ended = asyncio.Event()
+async def test_closing_while_a_connection_is_being_opened_leaves_none_behind() -> None:
+    ended = asyncio.Event()
 
-        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            try:
-                await never_answer(reader, writer)
-            finally:
-                ended.set()
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await never_answer(reader, writer)
+        finally:
+            ended.set()
 
-        broker = HonestBroker()
-        async with peer(broker.behave) as port, peer(silent) as mute:
-            broker.brokers = {1: port, 2: mute}
-            client = ClusterClient("sf", patient(port))
-            await client.connect()
-            opening = asyncio.create_task(client.connection(2, CONTROL))
-            await asyncio.sleep(0.1)
-            await client.aclose()
-            await asyncio.gather(opening, return_exceptions=True)
-            await asyncio.wait_for(ended.wait(), 1.0)
-
-    asyncio.run(story())
+    broker = HonestBroker()
+    async with peer(broker.behave) as port, peer(silent) as mute:
+        broker.brokers = {1: port, 2: mute}
+        client = ClusterClient("sf", patient(port))
+        await client.connect()
+        opening = asyncio.create_task(client.connection(2, CONTROL))
+        await asyncio.sleep(0.1)
+        await client.aclose()
+        await asyncio.gather(opening, return_exceptions=True)
+        await asyncio.wait_for(ended.wait(), 1.0)
 
 
-def test_an_idle_limit_of_minus_one_never_closes_an_idle_connection() -> None:
+async def test_an_idle_limit_of_minus_one_never_closes_an_idle_connection() -> None:
     """Kafka's own meaning of a negative connections.max.idle.ms."""
 
-    async def story() -> None:
-        broker = HonestBroker()
-        async with peer(broker.behave) as port:
-            broker.brokers = {1: port}
-            client = ClusterClient("sf", properties_for(port, connections_max_idle_ms=-1))
-            await client.connect()
-            connection = await client.connection(1, CONTROL)
-            await asyncio.sleep(1.2)
-            assert not connection.closed
-            await client.aclose()
-
-    asyncio.run(story())
+    broker = HonestBroker()
+    async with peer(broker.behave) as port:
+        broker.brokers = {1: port}
+        client = ClusterClient("sf", properties_for(port, connections_max_idle_ms=-1))
+        await client.connect()
+        connection = await client.connection(1, CONTROL)
+        await asyncio.sleep(1.2)
+        assert not connection.closed
+        await client.aclose()
 
 
-def test_an_idle_connection_is_closed_after_its_limit() -> None:
-    async def story() -> None:
-        broker = HonestBroker()
-        async with peer(broker.behave) as port:
-            broker.brokers = {1: port}
-            client = ClusterClient("sf", properties_for(port, connections_max_idle_ms=100))
-            await client.connect()
-            connection = await client.connection(1, CONTROL)
-            await asyncio.sleep(1.2)
-            assert connection.closed
-            await client.aclose()
-
-    asyncio.run(story())
+async def test_an_idle_connection_is_closed_after_its_limit() -> None:
+    broker = HonestBroker()
+    async with peer(broker.behave) as port:
+        broker.brokers = {1: port}
+        client = ClusterClient("sf", properties_for(port, connections_max_idle_ms=100))
+        await client.connect()
+        connection = await client.connection(1, CONTROL)
+        await asyncio.sleep(1.2)
+        assert connection.closed
+        await client.aclose()
 
 
 def test_a_metadata_answer_with_null_for_its_topics_is_a_protocol_error() -> None:

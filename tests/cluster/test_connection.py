@@ -101,17 +101,14 @@ def test_an_answer_out_of_order_fails_everything_that_waits() -> None:
     assert isinstance(failures_of(always_say(answer(2, b"")))[0], ProtocolError)
 
 
-def test_an_answer_nobody_asked_for_closes_the_connection() -> None:
-    async def story() -> None:
-        async with peer(speak_unasked) as port:
-            connection = await open_connection("127.0.0.1", port, properties_for(port))
-            async with asyncio.timeout(BOUND_S):
-                while not connection.closed:  # noqa: ASYNC110 - a connection sets no event
-                    await asyncio.sleep(0.01)
-            with pytest.raises(ProtocolError, match=f"127.0.0.1:{port}"):
-                await ask(connection)
-
-    asyncio.run(story())
+async def test_an_answer_nobody_asked_for_closes_the_connection() -> None:
+    async with peer(speak_unasked) as port:
+        connection = await open_connection("127.0.0.1", port, properties_for(port))
+        async with asyncio.timeout(BOUND_S):
+            while not connection.closed:  # noqa: ASYNC110 - a connection sets no event
+                await asyncio.sleep(0.01)
+        with pytest.raises(ProtocolError, match=f"127.0.0.1:{port}"):
+            await ask(connection)
 
 
 def test_half_an_answer_times_out() -> None:
@@ -136,25 +133,22 @@ def test_garbage_ends_in_a_typed_error_in_time(garbage: bytes) -> None:
     asyncio.run(story())
 
 
-def test_a_late_answer_closes_the_connection_and_is_never_taken_for_another() -> None:
+async def test_a_late_answer_closes_the_connection_and_is_never_taken_for_another() -> None:
     async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         _, _, correlation_id, _ = await read_request(reader)
         await asyncio.sleep(0.3)
         writer.write(answer(correlation_id, b"late"))
         await never_answer(reader, writer)
 
-    async def story() -> None:
-        async with peer(late) as port:
-            connection = await open_connection("127.0.0.1", port, properties_for(port))
-            first, second = ask(connection, timeout_ms=100), ask(connection, timeout_ms=5000)
-            for waiting in (first, second):
-                with pytest.raises(RequestTimedOut, match=f"127.0.0.1:{port}"):
-                    await asyncio.wait_for(waiting, BOUND_S)
-            await asyncio.sleep(0.4)
-            with pytest.raises(RequestTimedOut):
-                await ask(connection)
-
-    asyncio.run(story())
+    async with peer(late) as port:
+        connection = await open_connection("127.0.0.1", port, properties_for(port))
+        first, second = ask(connection, timeout_ms=100), ask(connection, timeout_ms=5000)
+        for waiting in (first, second):
+            with pytest.raises(RequestTimedOut, match=f"127.0.0.1:{port}"):
+                await asyncio.wait_for(waiting, BOUND_S)
+        await asyncio.sleep(0.4)
+        with pytest.raises(RequestTimedOut):
+            await ask(connection)
 
 
 def test_a_request_keeps_its_own_deadline_after_one_with_a_longer_was_answered() -> None:
@@ -175,7 +169,7 @@ def test_a_request_keeps_its_own_deadline_after_one_with_a_longer_was_answered()
     assert asyncio.run(story()) < 1.0
 
 
-def test_answers_arrive_in_order_however_they_are_cut() -> None:
+async def test_answers_arrive_in_order_however_they_are_cut() -> None:
     async def dribble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         pending = b""
         for _ in range(20):
@@ -187,67 +181,52 @@ def test_answers_arrive_in_order_however_they_are_cut() -> None:
             await asyncio.sleep(0)
         await never_answer(reader, writer)
 
-    async def story() -> None:
-        async with peer(dribble) as port:
-            connection = await open_connection("127.0.0.1", port, properties_for(port))
-            asked = [ask(connection, b"body %d" % n, timeout_ms=5000) for n in range(20)]
-            answers = await asyncio.wait_for(asyncio.gather(*asked), BOUND_S)
-            assert [bytes(body) for body in answers] == [b"body %d" % n for n in range(20)]
-            assert connection.waiting == 0
-            connection.close()
-
-    asyncio.run(story())
+    async with peer(dribble) as port:
+        connection = await open_connection("127.0.0.1", port, properties_for(port))
+        asked = [ask(connection, b"body %d" % n, timeout_ms=5000) for n in range(20)]
+        answers = await asyncio.wait_for(asyncio.gather(*asked), BOUND_S)
+        assert [bytes(body) for body in answers] == [b"body %d" % n for n in range(20)]
+        assert connection.waiting == 0
+        connection.close()
 
 
-def test_an_answers_bytes_are_the_callers_own_and_writable() -> None:
-    async def story() -> None:
-        async with peer(echo) as port:
-            connection = await open_connection("127.0.0.1", port, properties_for(port))
-            first = await ask(connection, b"first")
-            second = await ask(connection, b"other")
-            first[0] = ord("F")
-            assert (bytes(first), bytes(second)) == (b"First", b"other")
-            connection.close()
-
-    asyncio.run(story())
+async def test_an_answers_bytes_are_the_callers_own_and_writable() -> None:
+    async with peer(echo) as port:
+        connection = await open_connection("127.0.0.1", port, properties_for(port))
+        first = await ask(connection, b"first")
+        second = await ask(connection, b"other")
+        first[0] = ord("F")
+        assert (bytes(first), bytes(second)) == (b"First", b"other")
+        connection.close()
 
 
-def test_a_large_answer_within_the_limit_is_received_whole() -> None:
+async def test_a_large_answer_within_the_limit_is_received_whole() -> None:
     large = bytes(range(256)) * 40_000
 
-    async def story() -> None:
-        async with peer(echo) as port:
-            connection = await open_connection("127.0.0.1", port, properties_for(port))
-            assert bytes(await ask(connection, large, timeout_ms=5000)) == large
-            connection.close()
-
-    asyncio.run(story())
+    async with peer(echo) as port:
+        connection = await open_connection("127.0.0.1", port, properties_for(port))
+        assert bytes(await ask(connection, large, timeout_ms=5000)) == large
+        connection.close()
 
 
-def test_who_gives_up_waiting_does_not_disturb_the_next() -> None:
-    async def story() -> None:
-        async with peer(echo) as port:
-            connection = await open_connection("127.0.0.1", port, properties_for(port))
-            given_up, kept = ask(connection, b"given up"), ask(connection, b"kept")
-            given_up.cancel()
-            assert bytes(await kept) == b"kept"
-            connection.close()
-
-    asyncio.run(story())
+async def test_who_gives_up_waiting_does_not_disturb_the_next() -> None:
+    async with peer(echo) as port:
+        connection = await open_connection("127.0.0.1", port, properties_for(port))
+        given_up, kept = ask(connection, b"given up"), ask(connection, b"kept")
+        given_up.cancel()
+        assert bytes(await kept) == b"kept"
+        connection.close()
 
 
-def test_closing_fails_all_that_wait_and_every_request_after() -> None:
-    async def story() -> None:
-        async with peer(never_answer) as port:
-            connection = await open_connection("127.0.0.1", port, properties_for(port))
-            waiting = ask(connection)
-            connection.close()
-            connection.close()
-            for asked in (waiting, ask(connection)):
-                with pytest.raises(Disconnected, match=f"127.0.0.1:{port}"):
-                    await asked
-
-    asyncio.run(story())
+async def test_closing_fails_all_that_wait_and_every_request_after() -> None:
+    async with peer(never_answer) as port:
+        connection = await open_connection("127.0.0.1", port, properties_for(port))
+        waiting = ask(connection)
+        connection.close()
+        connection.close()
+        for asked in (waiting, ask(connection)):
+            with pytest.raises(Disconnected, match=f"127.0.0.1:{port}"):
+                await asked
 
 
 def test_nobody_listening_is_disconnected_with_the_address() -> None:
@@ -469,18 +448,15 @@ def test_a_careful_request_has_its_deadline_too(loop: str) -> None:
 
 
 @pytest.mark.parametrize("careful", [True, False])
-def test_a_socket_keeps_nothing_for_later(careful: bool) -> None:
+async def test_a_socket_keeps_nothing_for_later(careful: bool) -> None:
     """What was not sent when it is closed is thrown away; what a careful one sent is given up after five seconds."""
 
-    async def story() -> None:
-        async with peer(echo) as port:
-            connection = await open_connection("127.0.0.1", port, properties_for(port), careful=careful)
-            assert connection._transport is not None
-            sock = connection._transport.get_extra_info("socket")
-            linger = struct.unpack("ii", sock.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8))
-            assert linger == (1, 0)
-            given_up_ms = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
-            assert given_up_ms == (5000 if careful else 0)
-            connection.close()
-
-    asyncio.run(story())
+    async with peer(echo) as port:
+        connection = await open_connection("127.0.0.1", port, properties_for(port), careful=careful)
+        assert connection._transport is not None
+        sock = connection._transport.get_extra_info("socket")
+        linger = struct.unpack("ii", sock.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8))
+        assert linger == (1, 0)
+        given_up_ms = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        assert given_up_ms == (5000 if careful else 0)
+        connection.close()

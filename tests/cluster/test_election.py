@@ -148,126 +148,102 @@ async def stage() -> AsyncIterator[Stage]:
             await client.aclose()
 
 
-def test_a_member_leaves_when_it_is_closed_and_its_listener_hears_of_it_first() -> None:
-    async def story() -> None:
-        async with stage() as play:
-            await until(lambda: play.active)
-            asked_when_told: list[str] = []
-            play.listener = lambda _role: asked_when_told.extend(play.coordinator.asked)
+async def test_a_member_leaves_when_it_is_closed_and_its_listener_hears_of_it_first() -> None:
+    async with stage() as play:
+        await until(lambda: play.active)
+        asked_when_told: list[str] = []
+        play.listener = lambda _role: asked_when_told.extend(play.coordinator.asked)
+        await play.election.aclose()
+        assert play.election.role == Seeking()
+        assert "LeaveGroupRequest" not in asked_when_told
+        assert play.coordinator.asked[-1] == "LeaveGroupRequest"
+
+
+async def test_who_waits_for_its_join_can_leave_all_the_same() -> None:
+    async with stage() as play:
+        await until(lambda: play.active)
+        play.coordinator.mute = {"JoinGroupRequest"}
+        play.coordinator.codes = {"HeartbeatRequest": [ErrorCode.REBALANCE_IN_PROGRESS]}
+        await until(lambda: play.coordinator.asked[-1] == "JoinGroupRequest")
+        async with asyncio.timeout(1):
             await play.election.aclose()
-            assert play.election.role == Seeking()
-            assert "LeaveGroupRequest" not in asked_when_told
-            assert play.coordinator.asked[-1] == "LeaveGroupRequest"
-
-    asyncio.run(story())
+        assert play.coordinator.asked[-1] == "LeaveGroupRequest"
 
 
-def test_who_waits_for_its_join_can_leave_all_the_same() -> None:
-    async def story() -> None:
-        async with stage() as play:
-            await until(lambda: play.active)
-            play.coordinator.mute = {"JoinGroupRequest"}
-            play.coordinator.codes = {"HeartbeatRequest": [ErrorCode.REBALANCE_IN_PROGRESS]}
-            await until(lambda: play.coordinator.asked[-1] == "JoinGroupRequest")
-            async with asyncio.timeout(1):
-                await play.election.aclose()
-            assert play.coordinator.asked[-1] == "LeaveGroupRequest"
-
-    asyncio.run(story())
+async def test_a_closed_line_is_opened_again_and_the_role_stays() -> None:
+    async with stage() as play:
+        await until(lambda: play.active)
+        play.coordinator.hang_up = {"HeartbeatRequest"}
+        beats = len(play.coordinator.asked)
+        await until(lambda: play.coordinator.asked[beats:].count("HeartbeatRequest") >= 2)
+        play.coordinator.hang_up = set()
+        before = play.election.lease_until
+        await until(lambda: play.election.lease_until > before)
+        assert [type(role) for role in play.roles] == [Active]
 
 
-def test_a_closed_line_is_opened_again_and_the_role_stays() -> None:
-    async def story() -> None:
-        async with stage() as play:
-            await until(lambda: play.active)
-            play.coordinator.hang_up = {"HeartbeatRequest"}
-            beats = len(play.coordinator.asked)
-            await until(lambda: play.coordinator.asked[beats:].count("HeartbeatRequest") >= 2)
-            play.coordinator.hang_up = set()
-            before = play.election.lease_until
-            await until(lambda: play.election.lease_until > before)
-            assert [type(role) for role in play.roles] == [Active]
-
-    asyncio.run(story())
-
-
-def test_a_coordinator_that_falls_silent_costs_the_role_when_the_lease_ends_and_no_earlier() -> None:
-    async def story() -> None:
-        async with stage() as play:
-            await until(lambda: play.active)
-            play.coordinator.mute = {"HeartbeatRequest"}
-            await asyncio.sleep(2.5)
-            assert play.active
-            lease_until = play.election.lease_until
-            await until(lambda: not play.active)
-            assert clock_of_suspended_time() - lease_until < 0.5
-            await until(lambda: isinstance(play.roles[-1], Seeking))
-            assert "HeartbeatRequest" in play.problem
-            play.coordinator.mute = set()
-            await until(lambda: play.active)
-
-    asyncio.run(story())
+async def test_a_coordinator_that_falls_silent_costs_the_role_when_the_lease_ends_and_no_earlier() -> None:
+    async with stage() as play:
+        await until(lambda: play.active)
+        play.coordinator.mute = {"HeartbeatRequest"}
+        await asyncio.sleep(2.5)
+        assert play.active
+        lease_until = play.election.lease_until
+        await until(lambda: not play.active)
+        assert clock_of_suspended_time() - lease_until < 0.5
+        await until(lambda: isinstance(play.roles[-1], Seeking))
+        assert "HeartbeatRequest" in play.problem
+        play.coordinator.mute = set()
+        await until(lambda: play.active)
 
 
-def test_a_machine_that_slept_knows_at_once_that_its_lease_is_over() -> None:
-    async def story() -> None:
-        async with stage() as play:
-            await until(lambda: play.active)
-            play.ahead_s = 3600
-            assert not play.active
-            await until(lambda: play.active)  # nobody else was there: the next heartbeat is answered
-            assert [type(role) for role in play.roles] == [Active, Seeking, Active]
-
-    asyncio.run(story())
+async def test_a_machine_that_slept_knows_at_once_that_its_lease_is_over() -> None:
+    async with stage() as play:
+        await until(lambda: play.active)
+        play.ahead_s = 3600
+        assert not play.active
+        await until(lambda: play.active)  # nobody else was there: the next heartbeat is answered
+        assert [type(role) for role in play.roles] == [Active, Seeking, Active]
 
 
-def test_nobody_hears_of_a_lease_before_the_listener_has_heard_of_the_term() -> None:
+async def test_nobody_hears_of_a_lease_before_the_listener_has_heard_of_the_term() -> None:
     """Other threads ask for it at any time; what was of the term before must have ended by then."""
 
-    async def story() -> None:
-        async with stage() as play:
-            election, tell = play.election, play.election._tell
-            for term in (1, 5):
-                election._tell = lambda: None  # type: ignore[method-assign]
-                play.coordinator.generation = term
-                play.coordinator.codes = {"HeartbeatRequest": [ErrorCode.REBALANCE_IN_PROGRESS]}
-                now_active = Active(generation=term, member="m1")
-                await until(lambda now_active=now_active: election.role == now_active)  # type: ignore[misc]
-                assert now_active not in play.roles
-                assert election.lease_until == -math.inf
-                tell()
-                assert play.roles[-1] == now_active
-                assert election.lease_until > clock_of_suspended_time()
-
-    asyncio.run(story())
+    async with stage() as play:
+        election, tell = play.election, play.election._tell
+        for term in (1, 5):
+            election._tell = lambda: None  # type: ignore[method-assign]
+            play.coordinator.generation = term
+            play.coordinator.codes = {"HeartbeatRequest": [ErrorCode.REBALANCE_IN_PROGRESS]}
+            now_active = Active(generation=term, member="m1")
+            await until(lambda now_active=now_active: election.role == now_active)  # type: ignore[misc]
+            assert now_active not in play.roles
+            assert election.lease_until == -math.inf
+            tell()
+            assert play.roles[-1] == now_active
+            assert election.lease_until > clock_of_suspended_time()
 
 
-def test_who_is_thrown_out_joins_again_by_itself() -> None:
-    async def story() -> None:
-        async with stage() as play:
-            await until(lambda: play.active)
-            play.coordinator.codes = {"HeartbeatRequest": [ErrorCode.UNKNOWN_MEMBER_ID]}
-            await until(lambda: len(play.roles) >= 3)
-            assert [type(role) for role in play.roles[:3]] == [Active, Seeking, Active]
-
-    asyncio.run(story())
+async def test_who_is_thrown_out_joins_again_by_itself() -> None:
+    async with stage() as play:
+        await until(lambda: play.active)
+        play.coordinator.codes = {"HeartbeatRequest": [ErrorCode.UNKNOWN_MEMBER_ID]}
+        await until(lambda: len(play.roles) >= 3)
+        assert [type(role) for role in play.roles[:3]] == [Active, Seeking, Active]
 
 
-def test_a_coordinator_that_moves_and_loads_is_followed() -> None:
-    async def story() -> None:
-        async with stage() as play:
-            await until(lambda: play.active)
-            moves = [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
-            play.coordinator.codes = {
-                "HeartbeatRequest": list(moves),
-                "FindCoordinatorRequest": [ErrorCode.COORDINATOR_NOT_AVAILABLE],
-            }
-            await until(lambda: not any(play.coordinator.codes.values()))
-            before = play.election.lease_until
-            await until(lambda: play.election.lease_until > before)
-            assert [type(role) for role in play.roles] == [Active]
-
-    asyncio.run(story())
+async def test_a_coordinator_that_moves_and_loads_is_followed() -> None:
+    async with stage() as play:
+        await until(lambda: play.active)
+        moves = [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+        play.coordinator.codes = {
+            "HeartbeatRequest": list(moves),
+            "FindCoordinatorRequest": [ErrorCode.COORDINATOR_NOT_AVAILABLE],
+        }
+        await until(lambda: not any(play.coordinator.codes.values()))
+        before = play.election.lease_until
+        await until(lambda: play.election.lease_until > before)
+        assert [type(role) for role in play.roles] == [Active]
 
 
 def test_a_right_that_is_missing_is_named_whichever_request_is_refused() -> None:
@@ -282,51 +258,42 @@ def test_a_right_that_is_missing_is_named_whichever_request_is_refused() -> None
     asyncio.run(story("JoinGroupRequest"))
 
 
-def test_a_bug_is_reported_and_does_not_end_the_election() -> None:
-    async def story() -> None:
-        async with stage() as play:
-            await until(lambda: play.active)
-            sound = play.election._membership.next_ask
+async def test_a_bug_is_reported_and_does_not_end_the_election() -> None:
+    async with stage() as play:
+        await until(lambda: play.active)
+        sound = play.election._membership.next_ask
 
-            def broken() -> Any:
-                play.election._membership.next_ask = sound  # type: ignore[method-assign]
-                raise LookupError("a bug")
+        def broken() -> Any:
+            play.election._membership.next_ask = sound  # type: ignore[method-assign]
+            raise LookupError("a bug")
 
-            play.election._membership.next_ask = broken  # type: ignore[method-assign]
-            await until(lambda: bool(play.bugs))
-            before = play.election.lease_until
-            await until(lambda: play.election.lease_until > before)
-            assert isinstance(play.bugs[0]["exception"], LookupError)
-
-    asyncio.run(story())
+        play.election._membership.next_ask = broken  # type: ignore[method-assign]
+        await until(lambda: bool(play.bugs))
+        before = play.election.lease_until
+        await until(lambda: play.election.lease_until > before)
+        assert isinstance(play.bugs[0]["exception"], LookupError)
 
 
-def test_a_listener_that_fails_is_reported_and_does_not_end_the_election() -> None:
-    async def story() -> None:
-        async with stage() as play:
+async def test_a_listener_that_fails_is_reported_and_does_not_end_the_election() -> None:
+    async with stage() as play:
 
-            def fail(_role: Role) -> None:
-                raise LookupError("a listener's bug")
+        def fail(_role: Role) -> None:
+            raise LookupError("a listener's bug")
 
-            play.listener = fail
-            await until(lambda: play.active)
-            before = play.election.lease_until
-            await until(lambda: play.election.lease_until > before)
-            assert isinstance(play.bugs[0]["exception"], LookupError)
-
-    asyncio.run(story())
+        play.listener = fail
+        await until(lambda: play.active)
+        before = play.election.lease_until
+        await until(lambda: play.election.lease_until > before)
+        assert isinstance(play.bugs[0]["exception"], LookupError)
 
 
-def test_a_cluster_that_comes_later_is_found() -> None:
-    async def story() -> None:
-        coordinator = Coordinator()
-        async with peer(coordinator.behave) as port:
-            coordinator.port = port
-            client = ClusterClient("nyc", properties_for(port))  # never connected: it knows no broker
-            election = Election(client, "g", describe={}, on_change=lambda _role: None)
-            election.start()
-            await until(lambda: isinstance(election.role, Active))
-            await election.aclose()
-            await client.aclose()
-
-    asyncio.run(story())
+async def test_a_cluster_that_comes_later_is_found() -> None:
+    coordinator = Coordinator()
+    async with peer(coordinator.behave) as port:
+        coordinator.port = port
+        client = ClusterClient("nyc", properties_for(port))  # never connected: it knows no broker
+        election = Election(client, "g", describe={}, on_change=lambda _role: None)
+        election.start()
+        await until(lambda: isinstance(election.role, Active))
+        await election.aclose()
+        await client.aclose()

@@ -272,43 +272,39 @@ def assert_no_overlap(one: Process, other: Process) -> None:
 
 
 @pytest.mark.faults
-def test_a_standby_takes_over_within_12_seconds_of_a_kill(target_cluster: LabCluster) -> None:
-    async def story() -> None:
-        async with processes(target_cluster) as start:
-            first = await start("one")
-            await until(lambda: first.role == "Active", 15)
-            second = await start("two")
-            await until(lambda: second.role == "Standby", 15)
-            first.signal(signal.SIGKILL)
-            await until(lambda: second.role == "Active", 12)
-            assert_no_overlap(first, second)
-            assert second.lines[-1][2] > first.lines[-1][2]
-
-    asyncio.run(story())
+async def test_a_standby_takes_over_within_12_seconds_of_a_kill(target_cluster: LabCluster) -> None:
+    async with processes(target_cluster) as start:
+        first = await start("one")
+        await until(lambda: first.role == "Active", 15)
+        second = await start("two")
+        await until(lambda: second.role == "Standby", 15)
+        first.signal(signal.SIGKILL)
+        await until(lambda: second.role == "Active", 12)
+        assert_no_overlap(first, second)
+        assert second.lines[-1][2] > first.lines[-1][2]
 
 
 @pytest.mark.faults
-def test_a_frozen_member_wakes_as_no_longer_active_and_then_stands_by(target_cluster: LabCluster) -> None:
-    async def story() -> None:
-        async with processes(target_cluster) as start:
-            first = await start("one")
-            await until(lambda: first.role == "Active", 15)
-            second = await start("two")
-            await until(lambda: second.role == "Standby", 15)
-            first.signal(signal.SIGSTOP)
-            await until(lambda: second.role == "Active", 12)
-            await asyncio.sleep(1)
-            said = len(first.lines)
-            first.signal(signal.SIGCONT)
-            await until(lambda: first.role == "Standby", 10)
-            woken = [line[1] for line in first.lines[said:]]
-            assert woken[0] == "Seeking"
-            assert "Active" not in woken
-            await asyncio.sleep(2)
-            assert second.role == "Active"
-            assert_no_overlap(first, second)
-
-    asyncio.run(story())
+async def test_a_frozen_member_wakes_as_no_longer_active_and_then_stands_by(
+    target_cluster: LabCluster,
+) -> None:
+    async with processes(target_cluster) as start:
+        first = await start("one")
+        await until(lambda: first.role == "Active", 15)
+        second = await start("two")
+        await until(lambda: second.role == "Standby", 15)
+        first.signal(signal.SIGSTOP)
+        await until(lambda: second.role == "Active", 12)
+        await asyncio.sleep(1)
+        said = len(first.lines)
+        first.signal(signal.SIGCONT)
+        await until(lambda: first.role == "Standby", 10)
+        woken = [line[1] for line in first.lines[said:]]
+        assert woken[0] == "Seeking"
+        assert "Active" not in woken
+        await asyncio.sleep(2)
+        assert second.role == "Active"
+        assert_no_overlap(first, second)
 
 
 @pytest.mark.faults

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
@@ -71,87 +70,71 @@ class Story:
         return self.events
 
 
-def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(story())
-
-
 def elected(generation: int, member: str = "me") -> Active:
     return Active(generation=generation, member=member)
 
 
-def test_every_link_is_elected_on_its_target_by_a_group_that_names_link_and_source() -> None:
-    async def story() -> None:
-        played = Story()
-        assert {link: group for link, (_, group) in played.drivership.groups.items()} == {
-            NAME: f"heliograph.{NAME}.{SF_ID}"
-        }
-        assert played.roles.roles == {NAME: Seeking()}
-        assert not played.roles.standing_by
-
-    run(story)
+async def test_every_link_is_elected_on_its_target_by_a_group_that_names_link_and_source() -> None:
+    played = Story()
+    assert {link: group for link, (_, group) in played.drivership.groups.items()} == {
+        NAME: f"heliograph.{NAME}.{SF_ID}"
+    }
+    assert played.roles.roles == {NAME: Seeking()}
+    assert not played.roles.standing_by
 
 
-def test_a_link_that_is_ours_is_let_go_by_lanes_first_and_then_prepared(
+async def test_a_link_that_is_ours_is_let_go_by_lanes_first_and_then_prepared(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO", logger="heliograph")
 
-    async def story() -> None:
-        played = Story(observed(3))
-        played.tell(elected(4))
-        assert played.events == [StoodDown(NAME)]  # before anything is asked of a cluster
-        event = (await played.until(2))[-1]
-        assert isinstance(event, Prepared)
-        assert (event.link, len(event.todo.copies)) == (NAME, 3)
-        assert played.roles.roles == {NAME: elected(4)}
-        assert played.clusters.observed == [NAME]
+    played = Story(observed(3))
+    played.tell(elected(4))
+    assert played.events == [StoodDown(NAME)]  # before anything is asked of a cluster
+    event = (await played.until(2))[-1]
+    assert isinstance(event, Prepared)
+    assert (event.link, len(event.todo.copies)) == (NAME, 3)
+    assert played.roles.roles == {NAME: elected(4)}
+    assert played.clusters.observed == [NAME]
 
-    run(story)
     assert [getattr(r, "event", None) for r in caplog.records] == ["active"]
 
 
 @pytest.mark.parametrize("generations", [(5, 6, 7), (4, 4), (4, 5, 5, 6)], ids=str)
-def test_a_link_that_is_the_same_members_again_in_this_generation_or_the_next_is_carried_on(
+async def test_a_link_that_is_the_same_members_again_in_this_generation_or_the_next_is_carried_on(
     generations: tuple[int, ...],
 ) -> None:
-    async def story() -> None:
-        played = Story()
-        await played.elected(4)
-        for generation in generations:
-            played.tell(Seeking(problem="no heartbeat was answered"))
-            played.tell(elected(generation))
-        assert len(await played.quiet()) == 2
-        assert played.clusters.observations == 1
-
-    run(story)
+    played = Story()
+    await played.elected(4)
+    for generation in generations:
+        played.tell(Seeking(problem="no heartbeat was answered"))
+        played.tell(elected(generation))
+    assert len(await played.quiet()) == 2
+    assert played.clusters.observations == 1
 
 
 @pytest.mark.parametrize("generation", [1, 2, 3, 6, 9])
-def test_a_link_that_is_ours_again_in_any_other_generation_is_let_go_and_prepared_again(
+async def test_a_link_that_is_ours_again_in_any_other_generation_is_let_go_and_prepared_again(
     generation: int,
 ) -> None:
     """Another run may have been active in between; or the group was forgotten, and counts from the start."""
 
-    async def story() -> None:
-        played = Story()
-        await played.elected(4)
-        played.tell(Seeking())
-        await played.elected(generation)
-
-    run(story)
+    played = Story()
+    await played.elected(4)
+    played.tell(Seeking())
+    await played.elected(generation)
 
 
 @pytest.mark.parametrize("generation", [4, 5])
-def test_a_link_that_is_ours_again_as_another_member_is_let_go_and_prepared_again(generation: int) -> None:
+async def test_a_link_that_is_ours_again_as_another_member_is_let_go_and_prepared_again(
+    generation: int,
+) -> None:
     """The group was forgotten meanwhile, and counted as far as before: others may have been active."""
 
-    async def story() -> None:
-        played = Story()
-        await played.elected(4)
-        played.tell(Seeking())
-        await played.elected(generation, "me again")
-
-    run(story)
+    played = Story()
+    await played.elected(4)
+    played.tell(Seeking())
+    await played.elected(generation, "me again")
 
 
 def foreign_terms(seed: int, carries_on: Callable[[Active, Active], bool]) -> list[str]:
@@ -184,17 +167,14 @@ def test_a_role_that_is_carried_on_too_far_is_found() -> None:
     assert any(foreign_terms(seed, lambda _before, _now: True) for seed in range(10))
 
 
-def test_a_link_that_another_run_drives_is_dropped_and_prepared_when_it_is_ours_again() -> None:
-    async def story() -> None:
-        played = Story()
-        await played.elected(4)
-        played.tell(Standby(active="host b, process 7"))
-        assert played.events[2:] == [StoodDown(NAME)]
-        assert played.roles.standing_by
-        await played.elected(5)  # the very next one, and yet not ours before
-        assert not played.roles.standing_by
-
-    run(story)
+async def test_a_link_that_another_run_drives_is_dropped_and_prepared_when_it_is_ours_again() -> None:
+    played = Story()
+    await played.elected(4)
+    played.tell(Standby(active="host b, process 7"))
+    assert played.events[2:] == [StoodDown(NAME)]
+    assert played.roles.standing_by
+    await played.elected(5)  # the very next one, and yet not ours before
+    assert not played.roles.standing_by
 
 
 def test_a_standby_says_who_is_active(caplog: pytest.LogCaptureFixture) -> None:
@@ -213,100 +193,86 @@ def test_a_standby_whose_active_run_has_another_config_is_a_warning(caplog: pyte
     assert "what only ours has is not copied until then" in record.getMessage()
 
 
-def test_a_topic_deleted_under_the_run_is_not_made_again_when_the_link_is_ours_again() -> None:
-    async def story() -> None:
-        played = Story(observed(2), snapshot(source_topic(sights=[source_sight(0, 10)] * 2)))
-        await played.elected(4)
-        played.tell(Standby(active=None))
-        await played.elected(6, "me again")
-        event = played.events[-1]
-        assert isinstance(event, Prepared)
-        assert (event.todo.copies, event.todo.creations) == ((), ())
-        assert [refusal.why.reason for refusal in event.todo.refusals] == [StopReason.RECREATED] * 2
-
-    run(story)
+async def test_a_topic_deleted_under_the_run_is_not_made_again_when_the_link_is_ours_again() -> None:
+    played = Story(observed(2), snapshot(source_topic(sights=[source_sight(0, 10)] * 2)))
+    await played.elected(4)
+    played.tell(Standby(active=None))
+    await played.elected(6, "me again")
+    event = played.events[-1]
+    assert isinstance(event, Prepared)
+    assert (event.todo.copies, event.todo.creations) == ((), ())
+    assert [refusal.why.reason for refusal in event.todo.refusals] == [StopReason.RECREATED] * 2
 
 
-def test_an_election_whose_trouble_lasts_is_told_once_and_changes_nothing(
+async def test_an_election_whose_trouble_lasts_is_told_once_and_changes_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story() -> None:
-        played = Story()
-        await played.elected(1)
-        played.tell(Seeking(problem="the coordinator is away"))
-        assert caplog.records == []
-        assert len(await played.quiet()) == 2
-        await played.quiet()
+    played = Story()
+    await played.elected(1)
+    played.tell(Seeking(problem="the coordinator is away"))
+    assert caplog.records == []
+    assert len(await played.quiet()) == 2
+    await played.quiet()
 
-    run(story)
     (record,) = caplog.records
     assert "the coordinator is away" in record.getMessage()
     assert getattr(record, "event", None) == "election"
 
 
-def test_trouble_whose_words_change_all_the_time_is_told_as_well(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        played = Story()
-        for nth in range(20):
-            played.tell(Seeking(problem=f"broker {nth % 3} is away"))
-            await asyncio.sleep(0.01)
+async def test_trouble_whose_words_change_all_the_time_is_told_as_well(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    played = Story()
+    for nth in range(20):
+        played.tell(Seeking(problem=f"broker {nth % 3} is away"))
+        await asyncio.sleep(0.01)
 
-    run(story)
     assert 1 <= len(caplog.records) <= 4
 
 
 @pytest.mark.parametrize("then", [elected(2), Standby(active=None), Seeking()], ids=str)
-def test_trouble_of_an_election_that_is_over_in_a_moment_is_not_told(
+async def test_trouble_of_an_election_that_is_over_in_a_moment_is_not_told(
     then: Role, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
-        played = Story()
-        played.tell(Seeking(problem="the coordinator is being made"))
-        played.tell(then)
-        await played.quiet()
+    played = Story()
+    played.tell(Seeking(problem="the coordinator is being made"))
+    played.tell(then)
+    await played.quiet()
 
-    run(story)
     assert caplog.records == []
 
 
-def test_nothing_is_told_of_an_election_after_the_end(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        played = Story()
-        played.tell(Seeking(problem="the coordinator is away"))
-        await played.roles.aclose()
-        await played.quiet()
+async def test_nothing_is_told_of_an_election_after_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    played = Story()
+    played.tell(Seeking(problem="the coordinator is away"))
+    await played.roles.aclose()
+    await played.quiet()
 
-    run(story)
     assert caplog.records == []
 
 
 # -- preparation
 
 
-def test_a_cluster_that_is_away_when_a_link_is_prepared_is_tried_again(
+async def test_a_cluster_that_is_away_when_a_link_is_prepared_is_tried_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story() -> None:
-        away = ClusterUnreachable("sf is away")
-        played = Story(away, away, observed())
-        await played.elected(2)
-        assert played.clusters.observations == 3
+    away = ClusterUnreachable("sf is away")
+    played = Story(away, away, observed())
+    await played.elected(2)
+    assert played.clusters.observations == 3
 
-    run(story)
     assert caplog.text.count("sf is away") == 2
     assert {getattr(r, "event", None) for r in caplog.records} == {"cluster_away"}
 
 
-def test_a_preparation_that_no_further_try_mends_is_told_as_failed() -> None:
-    async def story() -> None:
-        problem = ConfigError(["links: topic orders would be mirrored in a circle"])
-        played = Story(problem)
-        played.tell(elected(2))
-        assert await played.until(2) == [StoodDown(NAME), Failed(problem)]
-        assert len(await played.quiet()) == 2
-        assert played.clusters.observations == 1
-
-    run(story)
+async def test_a_preparation_that_no_further_try_mends_is_told_as_failed() -> None:
+    problem = ConfigError(["links: topic orders would be mirrored in a circle"])
+    played = Story(problem)
+    played.tell(elected(2))
+    assert await played.until(2) == [StoodDown(NAME), Failed(problem)]
+    assert len(await played.quiet()) == 2
+    assert played.clusters.observations == 1
 
 
 class SlowClusters(FakeClusters):
@@ -325,67 +291,55 @@ class SlowClusters(FakeClusters):
 
 
 @pytest.mark.parametrize("between", [Standby(active=None), Seeking()])
-def test_a_preparation_of_an_earlier_generation_is_never_told(between: Role) -> None:
+async def test_a_preparation_of_an_earlier_generation_is_never_told(between: Role) -> None:
     """What it has seen may be out of date: somebody else was active since."""
 
-    async def story() -> None:
-        clusters = SlowClusters()
-        played = Story(clusters=clusters)
-        played.tell(elected(1))
-        await asyncio.sleep(0.02)
-        played.tell(between)
-        played.tell(elected(3))
-        await asyncio.sleep(0.02)
-        clusters.go_on.set()
-        assert len([e for e in await played.quiet() if isinstance(e, Prepared)]) == 1
-        played.assert_prepared(played.events[-2:])
-
-    run(story)
+    clusters = SlowClusters()
+    played = Story(clusters=clusters)
+    played.tell(elected(1))
+    await asyncio.sleep(0.02)
+    played.tell(between)
+    played.tell(elected(3))
+    await asyncio.sleep(0.02)
+    clusters.go_on.set()
+    assert len([e for e in await played.quiet() if isinstance(e, Prepared)]) == 1
+    played.assert_prepared(played.events[-2:])
 
 
-def test_a_preparation_goes_on_while_the_role_is_carried_on() -> None:
-    async def story() -> None:
-        clusters = SlowClusters()
-        played = Story(clusters=clusters)
-        played.tell(elected(1))
-        await asyncio.sleep(0.02)
-        played.tell(elected(2))
-        clusters.go_on.set()
-        played.assert_prepared(await played.until(2))
-        assert clusters.observations == 1  # nobody else was active since
-
-    run(story)
+async def test_a_preparation_goes_on_while_the_role_is_carried_on() -> None:
+    clusters = SlowClusters()
+    played = Story(clusters=clusters)
+    played.tell(elected(1))
+    await asyncio.sleep(0.02)
+    played.tell(elected(2))
+    clusters.go_on.set()
+    played.assert_prepared(await played.until(2))
+    assert clusters.observations == 1  # nobody else was active since
 
 
-def test_a_link_that_another_run_drives_meanwhile_is_not_told_as_prepared() -> None:
-    async def story() -> None:
-        clusters = SlowClusters()
-        played = Story(clusters=clusters)
-        played.tell(elected(1))
-        await asyncio.sleep(0.02)
-        played.tell(Standby(active=None))
-        clusters.go_on.set()
-        assert await played.quiet() == [StoodDown(NAME), StoodDown(NAME)]
-
-    run(story)
+async def test_a_link_that_another_run_drives_meanwhile_is_not_told_as_prepared() -> None:
+    clusters = SlowClusters()
+    played = Story(clusters=clusters)
+    played.tell(elected(1))
+    await asyncio.sleep(0.02)
+    played.tell(Standby(active=None))
+    clusters.go_on.set()
+    assert await played.quiet() == [StoodDown(NAME), StoodDown(NAME)]
 
 
 # -- the end
 
 
 @pytest.mark.parametrize("leave", [True, False])
-def test_stepping_down_ends_preparations_and_elections(leave: bool) -> None:
-    async def story() -> None:
-        clusters = SlowClusters()
-        played = Story(clusters=clusters)
-        played.tell(elected(1))
-        await asyncio.sleep(0.02)
-        await played.roles.aclose(leave=leave)
-        clusters.go_on.set()
-        assert await played.quiet() == [StoodDown(NAME)]
-        assert played.drivership.closed == [leave]
-
-    run(story)
+async def test_stepping_down_ends_preparations_and_elections(leave: bool) -> None:
+    clusters = SlowClusters()
+    played = Story(clusters=clusters)
+    played.tell(elected(1))
+    await asyncio.sleep(0.02)
+    await played.roles.aclose(leave=leave)
+    clusters.go_on.set()
+    assert await played.quiet() == [StoodDown(NAME)]
+    assert played.drivership.closed == [leave]
 
 
 # -- what lanes may be granted
@@ -399,62 +353,47 @@ def granted_of(played: Story) -> float:
     return played.roles.grants()[NAME]
 
 
-def test_nothing_is_granted_before_lanes_have_let_go_though_the_link_is_ours() -> None:
-    async def story() -> None:
-        played = Story()
-        assert granted_of(played) == 0.0
-        await played.elected(4)
-        assert granted_of(played) == 0.0
-        played.roles.grant(NAME)
-        assert granted_of(played) == 3.5
-
-    run(story)
+async def test_nothing_is_granted_before_lanes_have_let_go_though_the_link_is_ours() -> None:
+    played = Story()
+    assert granted_of(played) == 0.0
+    await played.elected(4)
+    assert granted_of(played) == 0.0
+    played.roles.grant(NAME)
+    assert granted_of(played) == 3.5
 
 
 @pytest.mark.parametrize("generation", [4, 5])
-def test_what_is_granted_stays_so_while_the_role_is_carried_on(generation: int) -> None:
-    async def story() -> None:
-        played = Story()
-        (await played.elected(4)).grant(NAME)
-        played.tell(Seeking(problem="no heartbeat was answered"))
-        assert granted_of(played) == 3.5  # as long as the election itself says
-        played.tell(elected(generation))
-        assert granted_of(played) == 3.5
-
-    run(story)
+async def test_what_is_granted_stays_so_while_the_role_is_carried_on(generation: int) -> None:
+    played = Story()
+    (await played.elected(4)).grant(NAME)
+    played.tell(Seeking(problem="no heartbeat was answered"))
+    assert granted_of(played) == 3.5  # as long as the election itself says
+    played.tell(elected(generation))
+    assert granted_of(played) == 3.5
 
 
 @pytest.mark.parametrize("role", WITHDRAWING, ids=["another run", "anew", "another member"])
-def test_nothing_is_granted_from_the_moment_that_others_may_have_been_active(role: Role) -> None:
-    async def story() -> None:
-        played = Story()
-        (await played.elected(4)).grant(NAME)
-        played.tell(role)
-        assert granted_of(played) == 0.0
-        assert played.events[-1] == StoodDown(NAME)
-
-    run(story)
+async def test_nothing_is_granted_from_the_moment_that_others_may_have_been_active(role: Role) -> None:
+    played = Story()
+    (await played.elected(4)).grant(NAME)
+    played.tell(role)
+    assert granted_of(played) == 0.0
+    assert played.events[-1] == StoodDown(NAME)
 
 
 @pytest.mark.parametrize("role", WITHDRAWING, ids=["another run", "anew", "another member"])
-def test_a_link_that_was_withdrawn_since_it_was_prepared_is_not_granted(role: Role) -> None:
+async def test_a_link_that_was_withdrawn_since_it_was_prepared_is_not_granted(role: Role) -> None:
     """Whoever heard late that it was prepared grants it late: the events are queued."""
 
-    async def story() -> None:
-        played = Story()
-        roles = await played.elected(4)
-        played.tell(role)
-        roles.grant(NAME)
-        assert granted_of(played) == 0.0
-
-    run(story)
+    played = Story()
+    roles = await played.elected(4)
+    played.tell(role)
+    roles.grant(NAME)
+    assert granted_of(played) == 0.0
 
 
-def test_a_link_is_granted_alone() -> None:
-    async def story() -> None:
-        played = Story()
-        (await played.elected(4)).grant(NAME)
-        played.drivership.granted = {NAME: 3.5, "sf-to-lax": 6.0}
-        assert played.roles.grants() == {NAME: 3.5, "sf-to-lax": 0.0}
-
-    run(story)
+async def test_a_link_is_granted_alone() -> None:
+    played = Story()
+    (await played.elected(4)).grant(NAME)
+    played.drivership.granted = {NAME: 3.5, "sf-to-lax": 6.0}
+    assert played.roles.grants() == {NAME: 3.5, "sf-to-lax": 0.0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -61,72 +61,56 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(2 * SOON_S):
-            await story()
-
-    asyncio.run(bounded())
-
-
 # -- the end
 
 
 @pytest.mark.parametrize("hangs", ["connect", "observe"])
-def test_a_run_that_is_stopped_before_spark_is_up_ends_at_once(hangs: str) -> None:
+async def test_a_run_that_is_stopped_before_spark_is_up_ends_at_once(hangs: str) -> None:
     clusters, lanes = FakeClusters(observed(), hangs=hangs), FakeLanes()
 
-    async def story() -> None:
-        mirror = mirror_of(clusters, lanes, until_caught_up=True)
-        asyncio.get_running_loop().call_later(0.05, mirror.stop)
-        begun = time.monotonic()
-        board = await mirror.run()
-        assert time.monotonic() - begun < 1.0
-        assert not board.finished  # nothing was planned: nothing may be called caught up
+    mirror = mirror_of(clusters, lanes, until_caught_up=True)
+    asyncio.get_running_loop().call_later(0.05, mirror.stop)
+    begun = time.monotonic()
+    board = await mirror.run()
+    assert time.monotonic() - begun < 1.0
+    assert not board.finished  # nothing was planned: nothing may be called caught up
 
-    run(story)
     assert clusters.closed
     assert not lanes.started
 
 
-def test_a_spark_that_is_starting_when_the_run_is_stopped_is_ended_when_it_is_there() -> None:
+async def test_a_spark_that_is_starting_when_the_run_is_stopped_is_ended_when_it_is_there() -> None:
     lanes = FakeLanes(start_s=0.3)
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(observed()), lanes)
-        asyncio.get_running_loop().call_later(0.1, mirror.stop)
-        await mirror.run()
+    mirror = mirror_of(FakeClusters(observed()), lanes)
+    asyncio.get_running_loop().call_later(0.1, mirror.stop)
+    await mirror.run()
 
-    run(story)
     assert lanes.closed.is_set()
     assert lanes.started == 0
 
 
-def test_a_run_that_is_stopped_while_sparks_slots_are_counted_ends_at_once() -> None:
+async def test_a_run_that_is_stopped_while_sparks_slots_are_counted_ends_at_once() -> None:
     lanes, drivership = FakeLanes(slots_s=0.3), FakeDrivership()
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(observed()), lanes, drivership, replace(SETTINGS, lanes=None))
-        asyncio.get_running_loop().call_later(0.1, mirror.stop)
-        await mirror.run()
+    mirror = mirror_of(FakeClusters(observed()), lanes, drivership, replace(SETTINGS, lanes=None))
+    asyncio.get_running_loop().call_later(0.1, mirror.stop)
+    await mirror.run()
 
-    run(story)
     assert lanes.closed.is_set()
     assert lanes.started == 0
     assert drivership.closed == [True]
 
 
-def test_a_spark_that_does_not_come_up_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_spark_that_does_not_come_up_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirror_module, "GIVE_UP_LIMIT_S", 0.1)
     lanes = FakeLanes(start_s=1.0)
     begun = time.monotonic()
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(observed()), lanes)
-        asyncio.get_running_loop().call_later(0.1, mirror.stop)
-        await mirror.run()
+    mirror = mirror_of(FakeClusters(observed()), lanes)
+    asyncio.get_running_loop().call_later(0.1, mirror.stop)
+    await mirror.run()
 
-    run(story)
     assert time.monotonic() - begun < 0.8
     assert lanes.closed.wait(SOON_S)  # and it is ended all the same
 
@@ -158,57 +142,50 @@ def test_a_display_that_fails_leaves_nothing_running() -> None:
     assert clusters.closed
 
 
-def test_a_lane_that_comes_up_while_the_run_ends_is_told_to_stop() -> None:
+async def test_a_lane_that_comes_up_while_the_run_ends_is_told_to_stop() -> None:
     lanes = FakeLanes()
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(observed(2)), lanes)
-        running = asyncio.create_task(mirror.run())
-        await until(lambda: all(lane.pid for lane in mirror.lanes) and bool(mirror.lanes))
-        lanes.on_event(LaneGone(1))
-        await until(lambda: mirror.lanes[1].pid is None)
-        mirror.stop()
-        lanes.on_event(LaneUp(1, 201, "here"))
-        await running
+    mirror = mirror_of(FakeClusters(observed(2)), lanes)
+    running = asyncio.create_task(mirror.run())
+    await until(lambda: all(lane.pid for lane in mirror.lanes) and bool(mirror.lanes))
+    lanes.on_event(LaneGone(1))
+    await until(lambda: mirror.lanes[1].pid is None)
+    mirror.stop()
+    lanes.on_event(LaneUp(1, 201, "here"))
+    await running
 
-    run(story)
     assert (1, "stop") in lanes.sent
     assert lanes.closed.is_set()
 
 
-def test_a_spark_that_is_lost_ends_the_run_with_its_reason() -> None:
+async def test_a_spark_that_is_lost_ends_the_run_with_its_reason() -> None:
     lanes = FakeLanes()
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(observed()), lanes)
-        running = asyncio.create_task(mirror.run())
-        await until(lambda: mirror.phase == "copying")
-        lanes.on_event(SparkLost("Spark has stopped its context", "look at its master"))
-        with pytest.raises(EngineLost, match="stopped its context") as lost:
-            await running
-        assert lost.value.exit_code == 4
-        assert "look at its master" in lost.value.hint
-
-    run(story)
+    mirror = mirror_of(FakeClusters(observed()), lanes)
+    running = asyncio.create_task(mirror.run())
+    await until(lambda: mirror.phase == "copying")
+    lanes.on_event(SparkLost("Spark has stopped its context", "look at its master"))
+    with pytest.raises(EngineLost, match="stopped its context") as lost:
+        await running
+    assert lost.value.exit_code == 4
+    assert "look at its master" in lost.value.hint
 
 
 # -- waiting for a topic
 
 
-def test_a_cluster_that_cannot_be_read_while_a_topic_is_waited_for_is_tried_again(
+async def test_a_cluster_that_cannot_be_read_while_a_topic_is_waited_for_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(mirror_module, "DISCOVERY_S", 0.05)
     clusters = FakeClusters(snapshot(), ClusterUnreachable("sf is away"), observed())
 
-    async def story() -> None:
-        mirror = mirror_of(clusters)
-        running = asyncio.create_task(mirror.run())
-        await until(lambda: mirror.phase == "copying")
-        mirror.stop()
-        await running
+    mirror = mirror_of(clusters)
+    running = asyncio.create_task(mirror.run())
+    await until(lambda: mirror.phase == "copying")
+    mirror.stop()
+    await running
 
-    run(story)
     (record,) = [r for r in caplog.records if "sf is away; trying again" in r.getMessage()]
     assert getattr(record, "event", None) == "cluster_away"
 
@@ -224,25 +201,23 @@ def test_a_cluster_that_cannot_be_read_at_the_start_ends_the_run() -> None:
 
 
 @pytest.mark.parametrize(("local_slots", "started"), [(3, 2), (None, 5)])
-def test_a_local_master_gets_no_more_lanes_than_it_has_slots(
+async def test_a_local_master_gets_no_more_lanes_than_it_has_slots(
     local_slots: int | None, started: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     lanes = FakeLanes(local_slots=local_slots)
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(observed(5)), lanes)
-        running = asyncio.create_task(mirror.run())
-        await until(lambda: mirror.phase == "copying")
-        mirror.stop()
-        await running
+    mirror = mirror_of(FakeClusters(observed(5)), lanes)
+    running = asyncio.create_task(mirror.run())
+    await until(lambda: mirror.phase == "copying")
+    mirror.stop()
+    await running
 
-    run(story)
     assert lanes.started == started
     told = [r for r in caplog.records if "lanes: 5 wanted, local[2] has 2 slot" in r.getMessage()]
     assert [getattr(r, "event", None) for r in told] == ["few_lanes"] * (local_slots is not None)
 
 
-def test_a_lane_without_a_slot_is_said_once_and_shown_until_it_comes_up(
+async def test_a_lane_without_a_slot_is_said_once_and_shown_until_it_comes_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(lane_keeper, "HELLO_LIMIT_S", 0.1)
@@ -250,22 +225,20 @@ def test_a_lane_without_a_slot_is_said_once_and_shown_until_it_comes_up(
     caplog.set_level(logging.WARNING)
     lanes = FakeLanes(come_up=False)
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(observed(1)), lanes)
-        running = asyncio.create_task(mirror.run())
-        await until(lambda: any(row.trouble for row in mirror.board.rows.values()))
-        await asyncio.sleep(0.3)
-        row = mirror.board.rows[partition()]
-        assert row.trouble is not None
-        assert "lane 0 has no Spark slot yet" in row.trouble
-        assert row.hint == NO_SLOT_HINT
-        lanes.on_event(LaneUp(0, 100, "here"))
-        await until(lambda: mirror.board.rows[partition()].trouble is None)
-        lanes.on_event(LaneProgress(0, (progress(partition(), 5, state=PartitionState.CAUGHT_UP),)))
-        mirror.stop()
-        await running
+    mirror = mirror_of(FakeClusters(observed(1)), lanes)
+    running = asyncio.create_task(mirror.run())
+    await until(lambda: any(row.trouble for row in mirror.board.rows.values()))
+    await asyncio.sleep(0.3)
+    row = mirror.board.rows[partition()]
+    assert row.trouble is not None
+    assert "lane 0 has no Spark slot yet" in row.trouble
+    assert row.hint == NO_SLOT_HINT
+    lanes.on_event(LaneUp(0, 100, "here"))
+    await until(lambda: mirror.board.rows[partition()].trouble is None)
+    lanes.on_event(LaneProgress(0, (progress(partition(), 5, state=PartitionState.CAUGHT_UP),)))
+    mirror.stop()
+    await running
 
-    run(story)
     assert caplog.text.count("has no Spark slot yet") == 1
 
 
@@ -302,25 +275,23 @@ async def end(mirror: Mirror, task: asyncio.Task[Any]) -> None:
     await task
 
 
-def test_a_run_that_stands_by_keeps_its_lanes_idle_and_takes_over_when_it_is_elected() -> None:
+async def test_a_run_that_stands_by_keeps_its_lanes_idle_and_takes_over_when_it_is_elected() -> None:
     lanes, drivership = FakeLanes(), FakeDrivership(Standby(active="another run"))
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(observed(2)), lanes, drivership)
-        task = await running(mirror)
-        await until(lambda: all(lane.pid for lane in mirror.lanes) and mirror.phase == "standing by")
-        await asyncio.sleep(0.3)
-        assert lanes.sent == []
-        assert mirror.roles == {"sf-to-nyc": Standby(active="another run")}
-        drivership.tell("sf-to-nyc", Active(generation=7, member="me"))
-        await until(lambda: len(lanes.held) == 2 and mirror.phase == "copying")
-        await end(mirror, task)
+    mirror = mirror_of(FakeClusters(observed(2)), lanes, drivership)
+    task = await running(mirror)
+    await until(lambda: all(lane.pid for lane in mirror.lanes) and mirror.phase == "standing by")
+    await asyncio.sleep(0.3)
+    assert lanes.sent == []
+    assert mirror.roles == {"sf-to-nyc": Standby(active="another run")}
+    drivership.tell("sf-to-nyc", Active(generation=7, member="me"))
+    await until(lambda: len(lanes.held) == 2 and mirror.phase == "copying")
+    await end(mirror, task)
 
-    run(story)
     assert all(OTHERS_S - SOON_S < clear_in_s <= OTHERS_S for _, clear_in_s, _ in lanes.assigned())
 
 
-def test_only_for_topics_that_a_driver_creates_itself_it_waits_for_nobody(
+async def test_only_for_topics_that_a_driver_creates_itself_it_waits_for_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whether a group was ever elected before cannot be known: groups are forgotten."""
@@ -332,90 +303,80 @@ def test_only_for_topics_that_a_driver_creates_itself_it_waits_for_nobody(
     look = snapshot(source_topic("orders"), source_topic("payments"))
     lanes = FakeLanes()
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(look), lanes)
-        task = await running(mirror)
-        await until(lambda: len(lanes.held) == 2)
-        await end(mirror, task)
+    mirror = mirror_of(FakeClusters(look), lanes)
+    task = await running(mirror)
+    await until(lambda: len(lanes.held) == 2)
+    await end(mirror, task)
 
-    run(story)
     waits = {part.target_topic: clear_in_s for _, clear_in_s, parts in lanes.assigned() for part in parts}
     assert waits["payments"] == 0.0
     assert OTHERS_S - SOON_S < waits["orders"] <= OTHERS_S
 
 
-def test_a_run_that_another_one_replaced_takes_its_partitions_back() -> None:
+async def test_a_run_that_another_one_replaced_takes_its_partitions_back() -> None:
     lanes, drivership = FakeLanes(), FakeDrivership()
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(observed(2)), lanes, drivership)
-        task = await running(mirror)
-        await until(lambda: len(lanes.held) == 2)
-        lanes.on_event(LaneProgress(0, (progress(partition(0), 5, state=PartitionState.CAUGHT_UP),)))
-        drivership.tell("sf-to-nyc", Standby(active="another run"))
-        await until(lambda: not lanes.held)
-        await until(lambda: mirror.phase == "standing by")
-        states = {row.state for row in mirror.board.rows.values()}
-        assert states == {PartitionState.PENDING}
-        assert {row.lane for row in mirror.board.rows.values()} == {None}
-        await asyncio.sleep(0.3)
-        assert not lanes.held  # and gives them to nobody
-        await end(mirror, task)
-
-    run(story)
+    mirror = mirror_of(FakeClusters(observed(2)), lanes, drivership)
+    task = await running(mirror)
+    await until(lambda: len(lanes.held) == 2)
+    lanes.on_event(LaneProgress(0, (progress(partition(0), 5, state=PartitionState.CAUGHT_UP),)))
+    drivership.tell("sf-to-nyc", Standby(active="another run"))
+    await until(lambda: not lanes.held)
+    await until(lambda: mirror.phase == "standing by")
+    states = {row.state for row in mirror.board.rows.values()}
+    assert states == {PartitionState.PENDING}
+    assert {row.lane for row in mirror.board.rows.values()} == {None}
+    await asyncio.sleep(0.3)
+    assert not lanes.held  # and gives them to nobody
+    await end(mirror, task)
 
 
-def test_what_is_held_since_an_earlier_generation_is_given_anew_with_the_wait() -> None:
+async def test_what_is_held_since_an_earlier_generation_is_given_anew_with_the_wait() -> None:
     """Another run may have been active in between, and left appends on their way that our lanes know nothing of."""
     lanes, drivership = FakeLanes(), FakeDrivership()
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(observed(2)), lanes, drivership)
-        task = await running(mirror)
-        await until(lambda: len(lanes.held) == 2)
-        drivership.tell("sf-to-nyc", Seeking(problem="no heartbeat was answered"))
-        drivership.tell("sf-to-nyc", Active(generation=3, member="me"))
-        await until(lambda: len(lanes.assigned()) == 4)
-        await end(mirror, task)
+    mirror = mirror_of(FakeClusters(observed(2)), lanes, drivership)
+    task = await running(mirror)
+    await until(lambda: len(lanes.held) == 2)
+    drivership.tell("sf-to-nyc", Seeking(problem="no heartbeat was answered"))
+    drivership.tell("sf-to-nyc", Active(generation=3, member="me"))
+    await until(lambda: len(lanes.assigned()) == 4)
+    await end(mirror, task)
 
-    run(story)
     assert len([1 for _, kind in lanes.sent if kind == "revoke"]) == 2
     assert all(OTHERS_S - SOON_S < clear_in_s <= OTHERS_S for _, clear_in_s, _ in lanes.assigned()[2:])
 
 
 @pytest.mark.parametrize("generation", [1, 2])
-def test_a_run_that_seeks_for_a_while_and_is_elected_again_at_once_stops_nothing(generation: int) -> None:
+async def test_a_run_that_seeks_for_a_while_and_is_elected_again_at_once_stops_nothing(
+    generation: int,
+) -> None:
     lanes, drivership, clusters = FakeLanes(), FakeDrivership(), FakeClusters(observed(2))
 
-    async def story() -> None:
-        mirror = mirror_of(clusters, lanes, drivership)
-        task = await running(mirror)
-        await until(lambda: len(lanes.held) == 2)
-        before = list(lanes.sent)
-        drivership.tell("sf-to-nyc", Seeking(problem="no heartbeat was answered"))
-        await asyncio.sleep(0.2)
-        assert mirror.phase == "copying"
-        drivership.tell("sf-to-nyc", Active(generation=generation, member="me"))
-        await asyncio.sleep(0.2)
-        assert lanes.sent == before
-        await end(mirror, task)
+    mirror = mirror_of(clusters, lanes, drivership)
+    task = await running(mirror)
+    await until(lambda: len(lanes.held) == 2)
+    before = list(lanes.sent)
+    drivership.tell("sf-to-nyc", Seeking(problem="no heartbeat was answered"))
+    await asyncio.sleep(0.2)
+    assert mirror.phase == "copying"
+    drivership.tell("sf-to-nyc", Active(generation=generation, member="me"))
+    await asyncio.sleep(0.2)
+    assert lanes.sent == before
+    await end(mirror, task)
 
-    run(story)
     assert clusters.observations == 2
 
 
-def test_a_run_that_stands_by_is_not_caught_up_however_far_the_mirror_is() -> None:
+async def test_a_run_that_stands_by_is_not_caught_up_however_far_the_mirror_is() -> None:
     drivership = FakeDrivership(Standby(active=None))
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(observed()), None, drivership, until_caught_up=True)
-        task = await running(mirror)
-        await asyncio.sleep(0.4)
-        assert not task.done()
-        drivership.tell("sf-to-nyc", Active(generation=2, member="me"))
-        await task  # its goal is reached already
-
-    run(story)
+    mirror = mirror_of(FakeClusters(observed()), None, drivership, until_caught_up=True)
+    task = await running(mirror)
+    await asyncio.sleep(0.4)
+    assert not task.done()
+    drivership.tell("sf-to-nyc", Active(generation=2, member="me"))
+    await task  # its goal is reached already
 
 
 def test_links_that_cannot_go_together_any_more_end_the_run() -> None:
@@ -425,27 +386,24 @@ def test_links_that_cannot_go_together_any_more_end_the_run() -> None:
     assert clusters.closed
 
 
-def test_lanes_are_granted_what_the_run_itself_is_granted_once_the_link_is_prepared() -> None:
+async def test_lanes_are_granted_what_the_run_itself_is_granted_once_the_link_is_prepared() -> None:
     lanes, drivership = FakeLanes(), FakeDrivership(at_start=None)
     drivership.granted = {"sf-to-nyc": 4.5}
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(observed()), lanes, drivership)
-        task = await running(mirror)
-        assert lanes.grants() == {"sf-to-nyc": 0.0}
-        drivership.tell("sf-to-nyc", Active(generation=1, member="me"))
-        assert lanes.grants() == {"sf-to-nyc": 0.0}
-        await until(lambda: lanes.grants() == {"sf-to-nyc": 4.5})
-        drivership.tell("sf-to-nyc", Standby(active=None))
-        assert lanes.grants() == {"sf-to-nyc": 0.0}
-        await until(lambda: mirror.phase == "standing by")
-        assert lanes.grants() == {"sf-to-nyc": 0.0}
-        await end(mirror, task)
-
-    run(story)
+    mirror = mirror_of(FakeClusters(observed()), lanes, drivership)
+    task = await running(mirror)
+    assert lanes.grants() == {"sf-to-nyc": 0.0}
+    drivership.tell("sf-to-nyc", Active(generation=1, member="me"))
+    assert lanes.grants() == {"sf-to-nyc": 0.0}
+    await until(lambda: lanes.grants() == {"sf-to-nyc": 4.5})
+    drivership.tell("sf-to-nyc", Standby(active=None))
+    assert lanes.grants() == {"sf-to-nyc": 0.0}
+    await until(lambda: mirror.phase == "standing by")
+    assert lanes.grants() == {"sf-to-nyc": 0.0}
+    await end(mirror, task)
 
 
-def test_what_lanes_hold_is_taken_back_before_anything_is_granted_anew() -> None:
+async def test_what_lanes_hold_is_taken_back_before_anything_is_granted_anew() -> None:
     """The line keeps the order: a lane that has a lease again has let go of what it held before."""
     lanes, drivership = FakeLanes(), FakeDrivership()
     drivership.granted = {"sf-to-nyc": 4.5}
@@ -458,120 +416,106 @@ def test_what_lanes_hold_is_taken_back_before_anything_is_granted_anew() -> None
             granted_at_revoke.append(lanes.grants()["sf-to-nyc"])
         send(lane, sent)
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(observed(2)), lanes, drivership)
-        task = await running(mirror)
-        await until(lambda: len(lanes.held) == 2 and lanes.grants()["sf-to-nyc"] > 0)
-        lanes.send = note  # type: ignore[method-assign]
-        drivership.tell("sf-to-nyc", Active(generation=3, member="me"))
-        await until(lambda: len(lanes.assigned()) == 4 and lanes.grants()["sf-to-nyc"] > 0)
-        await end(mirror, task)
+    mirror = mirror_of(FakeClusters(observed(2)), lanes, drivership)
+    task = await running(mirror)
+    await until(lambda: len(lanes.held) == 2 and lanes.grants()["sf-to-nyc"] > 0)
+    lanes.send = note  # type: ignore[method-assign]
+    drivership.tell("sf-to-nyc", Active(generation=3, member="me"))
+    await until(lambda: len(lanes.assigned()) == 4 and lanes.grants()["sf-to-nyc"] > 0)
+    await end(mirror, task)
 
-    run(story)
     assert granted_at_revoke == [0.0, 0.0]
 
 
-def test_a_link_that_is_prepared_is_given_while_another_is_not_ours() -> None:
+async def test_a_link_that_is_prepared_is_given_while_another_is_not_ours() -> None:
     """One that is away, or another run's, holds nobody up (P7)."""
     other = replace(LINK, name="sf-to-lax", target="lax")
     clusters = TwoLinks(observed(), replace(observed(), link=other, target_cluster_id="lax-id"))
     lanes, drivership = FakeLanes(), FakeDrivership(at_start=None)
 
-    async def story() -> None:
-        mirror = mirror_of(clusters, lanes, drivership, replace(SETTINGS, links=(LINK, other)))
-        task = await running(mirror)
-        drivership.tell("sf-to-lax", Standby(active="another run"))
-        drivership.tell("sf-to-nyc", Active(generation=1, member="me"))
-        await until(lambda: bool(lanes.held))
-        assert {part.link for part in lanes.held} == {"sf-to-nyc"}
-        assert clusters.observed == ["sf-to-nyc"]
-        await end(mirror, task)
-
-    run(story)
+    mirror = mirror_of(clusters, lanes, drivership, replace(SETTINGS, links=(LINK, other)))
+    task = await running(mirror)
+    drivership.tell("sf-to-lax", Standby(active="another run"))
+    drivership.tell("sf-to-nyc", Active(generation=1, member="me"))
+    await until(lambda: bool(lanes.held))
+    assert {part.link for part in lanes.held} == {"sf-to-nyc"}
+    assert clusters.observed == ["sf-to-nyc"]
+    await end(mirror, task)
 
 
 @pytest.mark.parametrize("deaf", [False, True])
-def test_the_group_is_left_at_the_end_only_if_every_lane_has_ended(
+async def test_the_group_is_left_at_the_end_only_if_every_lane_has_ended(
     deaf: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lane that did not drain may still append under its lease: nobody may be elected before that is over (P2)."""
     monkeypatch.setattr(mirror_module, "DRAIN_LIMIT_S", 0.2)
     lanes, drivership = FakeLanes(deaf=deaf), FakeDrivership()
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(observed()), lanes, drivership)
-        task = await running(mirror)
-        await until(lambda: bool(lanes.held))
-        await end(mirror, task)
+    mirror = mirror_of(FakeClusters(observed()), lanes, drivership)
+    task = await running(mirror)
+    await until(lambda: bool(lanes.held))
+    await end(mirror, task)
 
-    run(story)
     assert drivership.closed == [not deaf]
 
 
-def test_the_group_is_not_left_when_spark_is_lost() -> None:
+async def test_the_group_is_not_left_when_spark_is_lost() -> None:
     lanes, drivership = FakeLanes(), FakeDrivership()
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(observed()), lanes, drivership)
-        task = await running(mirror)
-        lanes.session.lost = True
-        lanes.on_event(SparkLost("the JVM is gone", "look"))
-        with pytest.raises(EngineLost):
-            await task
+    mirror = mirror_of(FakeClusters(observed()), lanes, drivership)
+    task = await running(mirror)
+    lanes.session.lost = True
+    lanes.on_event(SparkLost("the JVM is gone", "look"))
+    with pytest.raises(EngineLost):
+        await task
 
-    run(story)
     assert drivership.closed == [False]
 
 
 # -- what is told
 
 
-def test_a_notice_of_a_lane_is_told_with_its_code(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_notice_of_a_lane_is_told_with_its_code(caplog: pytest.LogCaptureFixture) -> None:
     lanes = FakeLanes()
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(observed()), lanes)
-        task = await running(mirror)
-        lanes.on_event(LaneNotice(0, partition(), "target_truncated", "the target lost [3, 5)"))
-        await until(lambda: "the target lost [3, 5)" in caplog.text)
-        await end(mirror, task)
+    mirror = mirror_of(FakeClusters(observed()), lanes)
+    task = await running(mirror)
+    lanes.on_event(LaneNotice(0, partition(), "target_truncated", "the target lost [3, 5)"))
+    await until(lambda: "the target lost [3, 5)" in caplog.text)
+    await end(mirror, task)
 
-    run(story)
     (record,) = [r for r in caplog.records if "lost [3, 5)" in r.getMessage()]
     assert getattr(record, "event", None) == "target_truncated"
 
 
-def test_trouble_and_a_stop_are_told_once_each_with_their_codes(caplog: pytest.LogCaptureFixture) -> None:
+async def test_trouble_and_a_stop_are_told_once_each_with_their_codes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     lanes = FakeLanes()
     troubled = progress(partition(), 3, trouble="broker 1 is gone", event="broker_away")
     stopped = progress(partition(), 3, state=PartitionState.STOPPED, reason="lost", error="gone", hint="look")
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(observed()), lanes)
-        task = await running(mirror)
-        for report in (troubled, troubled, stopped, stopped):
-            lanes.on_event(LaneProgress(0, (report,)))
-        await until(lambda: bool(mirror.board.stopped))
-        await end(mirror, task)
+    mirror = mirror_of(FakeClusters(observed()), lanes)
+    task = await running(mirror)
+    for report in (troubled, troubled, stopped, stopped):
+        lanes.on_event(LaneProgress(0, (report,)))
+    await until(lambda: bool(mirror.board.stopped))
+    await end(mirror, task)
 
-    run(story)
     codes = [getattr(r, "event", None) for r in caplog.records if r.levelno >= logging.WARNING]
     assert codes.count("broker_away") == 1
     assert codes.count("lost") == 1
 
 
-def test_a_partition_that_the_plan_refuses_is_given_to_no_lane() -> None:
+async def test_a_partition_that_the_plan_refuses_is_given_to_no_lane() -> None:
     sights = [mirrored_sight(source_end=5, target_end=5), mirrored_sight(source_end=5, target_end=9)]
     look = snapshot(source_topic(sights=sights), targets=list(observed(2).targets.values()))
     lanes = FakeLanes()
 
-    async def story() -> None:
-        mirror = mirror_of(FakeClusters(look), lanes)
-        task = await running(mirror)
-        await until(lambda: bool(lanes.held))
-        await asyncio.sleep(0.2)
-        assert list(lanes.held) == [partition(0)]
-        assert [row.partition for row in mirror.board.stopped] == [partition(1)]
-        await end(mirror, task)
-
-    run(story)
+    mirror = mirror_of(FakeClusters(look), lanes)
+    task = await running(mirror)
+    await until(lambda: bool(lanes.held))
+    await asyncio.sleep(0.2)
+    assert list(lanes.held) == [partition(0)]
+    assert [row.partition for row in mirror.board.stopped] == [partition(1)]
+    await end(mirror, task)

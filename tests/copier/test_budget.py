@@ -23,117 +23,93 @@ def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     return asyncio.get_running_loop().create_task(work)
 
 
-def test_what_fits_is_given_at_once() -> None:
-    async def story() -> None:
-        budget = ByteBudget(100)
-        await budget.reserve(60)
-        await budget.reserve(40)
-        assert budget.used_bytes == 100
-
-    asyncio.run(story())
+async def test_what_fits_is_given_at_once() -> None:
+    budget = ByteBudget(100)
+    await budget.reserve(60)
+    await budget.reserve(40)
+    assert budget.used_bytes == 100
 
 
-def test_what_does_not_fit_waits_until_enough_is_given_back() -> None:
-    async def story() -> None:
-        budget = ByteBudget(100)
-        await budget.reserve(60)
-        waiting = start(budget.reserve(50))
-        await turns()
-        assert not waiting.done()
-        budget.release(5)
-        await turns()
-        assert not waiting.done()
-        budget.release(5)
-        await waiting
-        assert budget.used_bytes == 100
-
-    asyncio.run(story())
+async def test_what_does_not_fit_waits_until_enough_is_given_back() -> None:
+    budget = ByteBudget(100)
+    await budget.reserve(60)
+    waiting = start(budget.reserve(50))
+    await turns()
+    assert not waiting.done()
+    budget.release(5)
+    await turns()
+    assert not waiting.done()
+    budget.release(5)
+    await waiting
+    assert budget.used_bytes == 100
 
 
-def test_who_came_first_goes_first_however_small_the_next_is() -> None:
-    async def story() -> None:
-        budget = ByteBudget(100)
-        await budget.reserve(90)
-        large = start(budget.reserve(50))
-        small = start(budget.reserve(1))
-        await turns()
-        assert not small.done()
-        budget.release(90)
-        await asyncio.gather(large, small)
-
-    asyncio.run(story())
+async def test_who_came_first_goes_first_however_small_the_next_is() -> None:
+    budget = ByteBudget(100)
+    await budget.reserve(90)
+    large = start(budget.reserve(50))
+    small = start(budget.reserve(1))
+    await turns()
+    assert not small.done()
+    budget.release(90)
+    await asyncio.gather(large, small)
 
 
-def test_something_larger_than_all_passes_when_all_is_free() -> None:
-    async def story() -> None:
-        budget = ByteBudget(100)
-        await budget.reserve(1)
-        huge = start(budget.reserve(1000))
-        await turns()
-        assert not huge.done()
-        budget.release(1)
-        await huge
-        budget.release(1000)
-        assert budget.used_bytes == 0
-
-    asyncio.run(story())
+async def test_something_larger_than_all_passes_when_all_is_free() -> None:
+    budget = ByteBudget(100)
+    await budget.reserve(1)
+    huge = start(budget.reserve(1000))
+    await turns()
+    assert not huge.done()
+    budget.release(1)
+    await huge
+    budget.release(1000)
+    assert budget.used_bytes == 0
 
 
-def test_a_smaller_answer_frees_the_rest() -> None:
-    async def story() -> None:
-        budget = ByteBudget(100)
-        await budget.reserve(100)
-        waiting = start(budget.reserve(70))
-        await turns()
-        budget.adjust(100, 30)
-        await waiting
-        assert budget.used_bytes == 100
-
-    asyncio.run(story())
+async def test_a_smaller_answer_frees_the_rest() -> None:
+    budget = ByteBudget(100)
+    await budget.reserve(100)
+    waiting = start(budget.reserve(70))
+    await turns()
+    budget.adjust(100, 30)
+    await waiting
+    assert budget.used_bytes == 100
 
 
-def test_who_gives_up_waiting_takes_nothing() -> None:
-    async def story() -> None:
-        budget = ByteBudget(100)
-        await budget.reserve(100)
-        waiting = start(budget.reserve(50))
-        await turns()
-        waiting.cancel()
-        await turns()
-        budget.release(100)
-        assert budget.used_bytes == 0
-
-    asyncio.run(story())
+async def test_who_gives_up_waiting_takes_nothing() -> None:
+    budget = ByteBudget(100)
+    await budget.reserve(100)
+    waiting = start(budget.reserve(50))
+    await turns()
+    waiting.cancel()
+    await turns()
+    budget.release(100)
+    assert budget.used_bytes == 0
 
 
-def test_who_gives_up_in_the_moment_of_its_turn_gives_it_back() -> None:
-    async def story() -> None:
-        budget = ByteBudget(100)
-        await budget.reserve(100)
-        waiting = start(budget.reserve(50))
-        await turns()
-        budget.release(100)
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        assert budget.used_bytes == 0
-
-    asyncio.run(story())
+async def test_who_gives_up_in_the_moment_of_its_turn_gives_it_back() -> None:
+    budget = ByteBudget(100)
+    await budget.reserve(100)
+    waiting = start(budget.reserve(50))
+    await turns()
+    budget.release(100)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert budget.used_bytes == 0
 
 
-def test_who_gave_up_holds_nobody_back() -> None:
+async def test_who_gave_up_holds_nobody_back() -> None:
     """Behind a large one that waits stand small ones: when it gives up, what is free is theirs."""
 
-    async def story() -> None:
-        budget = ByteBudget(100)
-        await budget.reserve(50)
-        large = start(budget.reserve(80))
-        small = start(budget.reserve(30))
-        await turns()
-        large.cancel()
-        await turns()
-        assert small.done()
-
-    asyncio.run(story())
+    budget = ByteBudget(100)
+    await budget.reserve(50)
+    large = start(budget.reserve(80))
+    small = start(budget.reserve(30))
+    await turns()
+    large.cancel()
+    await turns()
+    assert small.done()
 
 
 def test_a_parcel_is_given_back_when_its_last_holder_lets_go() -> None:

@@ -199,47 +199,41 @@ def test_a_short_idleness_is_no_reason_to_probe(copy: PartitionCopy) -> None:
 # -- the lane
 
 
-def test_old_records_are_copied_identically_one_append_at_a_time() -> None:
-    async def story() -> None:
-        async with world() as it:
-            it.create(0, 20, timestamp=OLD_MS)
-            write(it.source.logs[place(0)], 20)
-            write(it.source.logs[place(0)], 20, timestamp=OLD_MS)
-            it.assign(0)
-            await until(lambda: it.is_copied(0))
-            it.assert_identical(0)
-            assert it.target.line(1, CAREFUL).most_in_flight == 1
-
-    asyncio.run(story())
+async def test_old_records_are_copied_identically_one_append_at_a_time() -> None:
+    async with world() as it:
+        it.create(0, 20, timestamp=OLD_MS)
+        write(it.source.logs[place(0)], 20)
+        write(it.source.logs[place(0)], 20, timestamp=OLD_MS)
+        it.assign(0)
+        await until(lambda: it.is_copied(0))
+        it.assert_identical(0)
+        assert it.target.line(1, CAREFUL).most_in_flight == 1
 
 
-def test_fresh_records_need_a_lease_that_is_alive_and_old_ones_an_exclusive_one() -> None:
-    async def story() -> None:
-        clock = Clock()
-        async with world(lease=Lease(clock), partition_bytes=1 << 10) as it:
-            it.create(0, 5)
-            it.create(2, 5, timestamp=OLD_MS)
-            it.assign(0)
-            it.assign(2)
-            await asyncio.sleep(0.1)
-            assert it.target.logs[place(0)].end == 0  # not a word of the driver yet
-            it.lane.renew(LINK, clock.now, 0)
-            await until(lambda: it.is_copied(0))
-            await asyncio.sleep(0.1)
-            assert it.target.logs[place(2)].end == 0
-            clock.now += ALIVE_S
-            write(it.source.logs[place(0)], 40, value_bytes=500)  # so much that no more is fetched
-            await asyncio.sleep(0.1)
-            assert not it.is_copied(0)
-            it.lane.renew(LINK, clock.now, 0)  # a word of the driver, but no right
-            await until(lambda: it.is_copied(0))
-            assert it.target.logs[place(2)].end == 0
-            it.lane.renew(LINK, clock.now, 10)
-            await until(lambda: it.is_copied(2))
-            for partition in (0, 2):
-                it.assert_identical(partition)
-
-    asyncio.run(story())
+async def test_fresh_records_need_a_lease_that_is_alive_and_old_ones_an_exclusive_one() -> None:
+    clock = Clock()
+    async with world(lease=Lease(clock), partition_bytes=1 << 10) as it:
+        it.create(0, 5)
+        it.create(2, 5, timestamp=OLD_MS)
+        it.assign(0)
+        it.assign(2)
+        await asyncio.sleep(0.1)
+        assert it.target.logs[place(0)].end == 0  # not a word of the driver yet
+        it.lane.renew(LINK, clock.now, 0)
+        await until(lambda: it.is_copied(0))
+        await asyncio.sleep(0.1)
+        assert it.target.logs[place(2)].end == 0
+        clock.now += ALIVE_S
+        write(it.source.logs[place(0)], 40, value_bytes=500)  # so much that no more is fetched
+        await asyncio.sleep(0.1)
+        assert not it.is_copied(0)
+        it.lane.renew(LINK, clock.now, 0)  # a word of the driver, but no right
+        await until(lambda: it.is_copied(0))
+        assert it.target.logs[place(2)].end == 0
+        it.lane.renew(LINK, clock.now, 10)
+        await until(lambda: it.is_copied(2))
+        for partition in (0, 2):
+            it.assert_identical(partition)
 
 
 async def until_sent(it: World, name: LineName) -> MemoryLine:
@@ -254,115 +248,100 @@ def execute(it: World, requests: list[Request]) -> None:
             it.target.logs[where].append(memoryview(bytearray(data)))
 
 
-def test_a_lapse_of_the_exclusive_lease_closes_careful_lines_only_and_a_renewal_goes_on() -> None:
-    async def story() -> None:
-        clock = Clock()
-        async with world(lease=Lease(clock), flight_ms=200) as it:
-            it.lane.renew(LINK, clock.now, 10)
-            it.create(0, 5)
-            it.create(2, 5, timestamp=OLD_MS)
-            it.target.frozen.add(1)
-            it.assign(0)
-            it.assign(2)
-            ordinary, careful = await until_sent(it, ORDINARY), await until_sent(it, CAREFUL)
-            it.lane.lapse()
-            assert not careful.closed
-            clock.now += 10
-            it.lane.lapse()
-            assert careful.closed
-            assert not ordinary.closed
-            it.target.thaw(1)
-            await until(lambda: it.is_copied(0))
-            await asyncio.sleep(0.3)
-            assert it.target.logs[place(2)].end == 0
-            it.lane.renew(LINK, clock.now, 10)
-            await until(lambda: it.is_copied(2))
-            it.assert_identical(2)
-
-    asyncio.run(story())
+async def test_a_lapse_of_the_exclusive_lease_closes_careful_lines_only_and_a_renewal_goes_on() -> None:
+    clock = Clock()
+    async with world(lease=Lease(clock), flight_ms=200) as it:
+        it.lane.renew(LINK, clock.now, 10)
+        it.create(0, 5)
+        it.create(2, 5, timestamp=OLD_MS)
+        it.target.frozen.add(1)
+        it.assign(0)
+        it.assign(2)
+        ordinary, careful = await until_sent(it, ORDINARY), await until_sent(it, CAREFUL)
+        it.lane.lapse()
+        assert not careful.closed
+        clock.now += 10
+        it.lane.lapse()
+        assert careful.closed
+        assert not ordinary.closed
+        it.target.thaw(1)
+        await until(lambda: it.is_copied(0))
+        await asyncio.sleep(0.3)
+        assert it.target.logs[place(2)].end == 0
+        it.lane.renew(LINK, clock.now, 10)
+        await until(lambda: it.is_copied(2))
+        it.assert_identical(2)
 
 
-def test_a_request_that_has_not_left_when_the_lease_runs_out_never_leaves() -> None:
+async def test_a_request_that_has_not_left_when_the_lease_runs_out_never_leaves() -> None:
     """What a frozen lane finds in its hands when it thaws: the permit is asked before the last byte, and says no."""
 
-    async def story() -> None:
-        clock = Clock()
-        async with world(lease=Lease(clock)) as it:
-            it.lane.renew(LINK, clock.now, 10)
-            it.create(0, 5, timestamp=OLD_MS)
-            line = it.target.line(1, CAREFUL)
-            line.clogged = True
-            it.assign(0)
-            await until(lambda: not line.idle)
-            clock.now += 10
-            line.unclog()
-            await asyncio.sleep(0.05)
-            assert line.closed
-            assert it.target.logs[place(0)].end == 0
-
-    asyncio.run(story())
+    clock = Clock()
+    async with world(lease=Lease(clock)) as it:
+        it.lane.renew(LINK, clock.now, 10)
+        it.create(0, 5, timestamp=OLD_MS)
+        line = it.target.line(1, CAREFUL)
+        line.clogged = True
+        it.assign(0)
+        await until(lambda: not line.idle)
+        clock.now += 10
+        line.unclog()
+        await asyncio.sleep(0.05)
+        assert line.closed
+        assert it.target.logs[place(0)].end == 0
 
 
-def test_a_lost_perishable_append_is_waited_for_and_the_target_asked_before_the_next() -> None:
+async def test_a_lost_perishable_append_is_waited_for_and_the_target_asked_before_the_next() -> None:
     """It executes late, when nobody counts on it any more; and is not doubled."""
 
-    async def story() -> None:
-        async with world(flight_ms=400) as it:
-            it.create(0, 5, timestamp=OLD_MS)
-            it.target.line(1, CAREFUL).frozen = True
-            copy = it.assign(0)
-            line = await until_sent(it, CAREFUL)
-            requests = line.lose_answers()
-            lost_at = asyncio.get_running_loop().time()
-            await until(lambda: copy.awaits_clearance)
-            execute(it, requests)
-            arrived = it.target.logs[place(0)].end
-            spans = it.target.spans
-            await asyncio.sleep(0.2)
-            assert it.target.logs[place(0)].end == arrived
-            await until(lambda: it.is_copied(0))
-            assert asyncio.get_running_loop().time() - lost_at >= 0.4
-            assert it.target.spans > spans
-            it.assert_identical(0)
-
-    asyncio.run(story())
+    async with world(flight_ms=400) as it:
+        it.create(0, 5, timestamp=OLD_MS)
+        it.target.line(1, CAREFUL).frozen = True
+        copy = it.assign(0)
+        line = await until_sent(it, CAREFUL)
+        requests = line.lose_answers()
+        lost_at = asyncio.get_running_loop().time()
+        await until(lambda: copy.awaits_clearance)
+        execute(it, requests)
+        arrived = it.target.logs[place(0)].end
+        spans = it.target.spans
+        await asyncio.sleep(0.2)
+        assert it.target.logs[place(0)].end == arrived
+        await until(lambda: it.is_copied(0))
+        assert asyncio.get_running_loop().time() - lost_at >= 0.4
+        assert it.target.spans > spans
+        it.assert_identical(0)
 
 
-def test_a_lost_fresh_append_is_over_before_a_perishable_one_follows() -> None:
+async def test_a_lost_fresh_append_is_over_before_a_perishable_one_follows() -> None:
     """Were it not, it could arrive behind the perishable one, and the broker would not know it again."""
 
-    async def story() -> None:
-        async with world(flight_ms=400) as it:
-            it.create(0, 1)
-            write(it.source.logs[place(0)], 1, timestamp=OLD_MS)
-            it.target.line(1, ORDINARY).frozen = True
-            it.assign(0)
-            line = await until_sent(it, ORDINARY)
-            requests = line.lose_answers()
-            await until(lambda: it.target.logs[place(0)].end > 0)
-            await asyncio.sleep(0.1)
-            execute(it, requests)
-            await until(lambda: it.is_copied(0))
-            it.assert_identical(0)
-
-    asyncio.run(story())
+    async with world(flight_ms=400) as it:
+        it.create(0, 1)
+        write(it.source.logs[place(0)], 1, timestamp=OLD_MS)
+        it.target.line(1, ORDINARY).frozen = True
+        it.assign(0)
+        line = await until_sent(it, ORDINARY)
+        requests = line.lose_answers()
+        await until(lambda: it.target.logs[place(0)].end > 0)
+        await asyncio.sleep(0.1)
+        execute(it, requests)
+        await until(lambda: it.is_copied(0))
+        it.assert_identical(0)
 
 
-def test_a_new_holder_waits_before_its_first_perishable_append_but_not_with_fresh_ones() -> None:
-    async def story() -> None:
-        async with world() as it:
-            it.create(0, 5, timestamp=OLD_MS)
-            it.create(2, 5)
-            begun = asyncio.get_running_loop().time()
-            it.assign(0, clear_in_s=0.4)
-            it.assign(2, clear_in_s=0.4)
-            await until(lambda: it.is_copied(2), 0.3)
-            assert it.target.logs[place(0)].end == 0
-            await until(lambda: it.is_copied(0))
-            assert asyncio.get_running_loop().time() - begun >= 0.4
-            it.assert_identical(0)
-
-    asyncio.run(story())
+async def test_a_new_holder_waits_before_its_first_perishable_append_but_not_with_fresh_ones() -> None:
+    async with world() as it:
+        it.create(0, 5, timestamp=OLD_MS)
+        it.create(2, 5)
+        begun = asyncio.get_running_loop().time()
+        it.assign(0, clear_in_s=0.4)
+        it.assign(2, clear_in_s=0.4)
+        await until(lambda: it.is_copied(2), 0.3)
+        assert it.target.logs[place(0)].end == 0
+        await until(lambda: it.is_copied(0))
+        assert asyncio.get_running_loop().time() - begun >= 0.4
+        it.assert_identical(0)
 
 
 def zombie_appends(it: World) -> None:
@@ -372,96 +351,83 @@ def zombie_appends(it: World) -> None:
     it.target.logs[place(0)].append(memoryview(late))
 
 
-def test_what_the_last_holder_sent_arrives_while_the_new_one_waits_and_is_not_doubled() -> None:
-    async def story() -> None:
-        async with world() as it:
-            it.create(0, 5, timestamp=OLD_MS)
-            copy = it.assign(0, clear_in_s=0.3)
-            await until(lambda: copy.awaits_clearance)
-            zombie_appends(it)
-            await until(lambda: it.is_copied(0))
-            it.assert_identical(0)
-            assert copy.stopped is None
-
-    asyncio.run(story())
+async def test_what_the_last_holder_sent_arrives_while_the_new_one_waits_and_is_not_doubled() -> None:
+    async with world() as it:
+        it.create(0, 5, timestamp=OLD_MS)
+        copy = it.assign(0, clear_in_s=0.3)
+        await until(lambda: copy.awaits_clearance)
+        zombie_appends(it)
+        await until(lambda: it.is_copied(0))
+        it.assert_identical(0)
+        assert copy.stopped is None
 
 
-def test_what_the_last_holder_sent_is_not_doubled_either_when_the_source_answers_only_afterwards() -> None:
-    async def story() -> None:
-        async with world() as it:
-            it.create(0, 5, timestamp=OLD_MS)
-            source = it.source.logs[place(0)]
-            source.held_back = source.end
-            copy = it.assign(0, clear_in_s=0.2)
-            await until(lambda: copy.flowing)
-            zombie_appends(it)
-            await asyncio.sleep(0.3)
-            source.held_back = 0
-            await until(lambda: it.is_copied(0))
-            it.assert_identical(0)
-            assert copy.stopped is None
-
-    asyncio.run(story())
-
-
-def test_a_revoked_partition_tells_whether_something_may_still_arrive() -> None:
-    async def story() -> None:
-        async with world(flight_ms=300) as it:
-            it.create(0, 5, timestamp=OLD_MS)
-            it.create(2, 5, timestamp=OLD_MS)
-            it.target.line(1, CAREFUL).frozen = True
-            it.assign(0)
-            it.assign(2)
-            line = await until_sent(it, CAREFUL)
-            revoking = asyncio.create_task(it.lane.revoke(mirror(0)))
-            await asyncio.sleep(0)
-            line.lose_answers()
-            assert not await revoking
-            await until(lambda: it.is_copied(2))
-            assert await it.lane.revoke(mirror(2))
-
-    asyncio.run(story())
+async def test_what_the_last_holder_sent_is_not_doubled_either_when_the_source_answers_only_afterwards() -> (
+    None
+):
+    async with world() as it:
+        it.create(0, 5, timestamp=OLD_MS)
+        source = it.source.logs[place(0)]
+        source.held_back = source.end
+        copy = it.assign(0, clear_in_s=0.2)
+        await until(lambda: copy.flowing)
+        zombie_appends(it)
+        await asyncio.sleep(0.3)
+        source.held_back = 0
+        await until(lambda: it.is_copied(0))
+        it.assert_identical(0)
+        assert copy.stopped is None
 
 
-def test_a_drained_lane_tells_whether_something_may_still_arrive() -> None:
-    async def story() -> None:
-        async with world() as it:
-            it.create(0, 5, timestamp=OLD_MS)
-            it.target.line(1, CAREFUL).frozen = True
-            it.assign(0)
-            line = await until_sent(it, CAREFUL)
-            draining = asyncio.create_task(it.lane.drain())
-            await asyncio.sleep(0)
-            line.lose_answers()
-            assert not await draining
+async def test_a_revoked_partition_tells_whether_something_may_still_arrive() -> None:
+    async with world(flight_ms=300) as it:
+        it.create(0, 5, timestamp=OLD_MS)
+        it.create(2, 5, timestamp=OLD_MS)
+        it.target.line(1, CAREFUL).frozen = True
+        it.assign(0)
+        it.assign(2)
+        line = await until_sent(it, CAREFUL)
+        revoking = asyncio.create_task(it.lane.revoke(mirror(0)))
+        await asyncio.sleep(0)
+        line.lose_answers()
+        assert not await revoking
+        await until(lambda: it.is_copied(2))
+        assert await it.lane.revoke(mirror(2))
 
-    asyncio.run(story())
+
+async def test_a_drained_lane_tells_whether_something_may_still_arrive() -> None:
+    async with world() as it:
+        it.create(0, 5, timestamp=OLD_MS)
+        it.target.line(1, CAREFUL).frozen = True
+        it.assign(0)
+        line = await until_sent(it, CAREFUL)
+        draining = asyncio.create_task(it.lane.drain())
+        await asyncio.sleep(0)
+        line.lose_answers()
+        assert not await draining
 
 
-def test_a_lane_wants_exclusion_of_the_links_that_have_old_records_only_while_they_wait() -> None:
-    async def story() -> None:
-        clock = Clock()
-        lease = Lease(clock)
-        lease.renew(clock.now, 0)
-        async with world(lease=lease) as it:
-            it.create(0, batches=2)
-            it.create(1)
-            it.assign(0)
-            it.assign(1)
-            await until(lambda: it.is_copied(0))
-            assert it.lane.wants_exclusion() == []
-            write(it.source.logs[place(1)], 2, timestamp=OLD_MS)
-            await until(lambda: it.lane.wants_exclusion() == [LINK])
-            copy = it.lane.copies[mirror(1)]
-            assert copy.trouble is None  # it takes a heartbeat to get one: no trouble yet
-            clock.now += TOLD_AFTER_S
-            it.lane.renew(LINK, clock.now, 0)
-            write(it.source.logs[place(1)], 1, timestamp=OLD_MS)
-            await until(lambda: copy.trouble is not None)
-            assert copy.trouble is not None
-            assert copy.trouble.event is Event.LEASE_WAIT
-            it.lane.renew(LINK, clock.now, 10.0)
-            await until(lambda: it.is_copied(1) and it.lane.wants_exclusion() == [])
-            assert copy.trouble is None
-
-    asyncio.run(story())
+async def test_a_lane_wants_exclusion_of_the_links_that_have_old_records_only_while_they_wait() -> None:
+    clock = Clock()
+    lease = Lease(clock)
+    lease.renew(clock.now, 0)
+    async with world(lease=lease) as it:
+        it.create(0, batches=2)
+        it.create(1)
+        it.assign(0)
+        it.assign(1)
+        await until(lambda: it.is_copied(0))
+        assert it.lane.wants_exclusion() == []
+        write(it.source.logs[place(1)], 2, timestamp=OLD_MS)
+        await until(lambda: it.lane.wants_exclusion() == [LINK])
+        copy = it.lane.copies[mirror(1)]
+        assert copy.trouble is None  # it takes a heartbeat to get one: no trouble yet
+        clock.now += TOLD_AFTER_S
+        it.lane.renew(LINK, clock.now, 0)
+        write(it.source.logs[place(1)], 1, timestamp=OLD_MS)
+        await until(lambda: copy.trouble is not None)
+        assert copy.trouble is not None
+        assert copy.trouble.event is Event.LEASE_WAIT
+        it.lane.renew(LINK, clock.now, 10.0)
+        await until(lambda: it.is_copied(1) and it.lane.wants_exclusion() == [])
+        assert copy.trouble is None

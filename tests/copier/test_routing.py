@@ -64,47 +64,38 @@ async def recreated_is_found(it: World, cluster: MemoryCluster) -> None:
 
 
 @pytest.mark.parametrize(("hangs", "looked_at"), [("source", "target"), ("target", "source")])
-def test_a_cluster_that_hangs_does_not_keep_the_links_other_one_from_being_looked_at(
+async def test_a_cluster_that_hangs_does_not_keep_the_links_other_one_from_being_looked_at(
     hangs: str, looked_at: str
 ) -> None:
-    async def story() -> None:
-        async with world() as it:
-            await copied(it)
-            hang = Hang(getattr(it, hangs))
-            await until(lambda: hang.asked > 0)
-            other: MemoryCluster = getattr(it, looked_at)
-            before = other.refreshes
-            await until(lambda: other.refreshes > before + 2)  # not once only
-            await recreated_is_found(it, other)
-
-    asyncio.run(story())
+    async with world() as it:
+        await copied(it)
+        hang = Hang(getattr(it, hangs))
+        await until(lambda: hang.asked > 0)
+        other: MemoryCluster = getattr(it, looked_at)
+        before = other.refreshes
+        await until(lambda: other.refreshes > before + 2)  # not once only
+        await recreated_is_found(it, other)
 
 
 @pytest.mark.parametrize("hangs", ["source", "target"])
-def test_a_cluster_that_hangs_does_not_keep_another_links_from_being_looked_at(hangs: str) -> None:
-    async def story() -> None:
-        async with world() as it:
-            await copied(it)
-            other = it.second_link()
-            await copied(other)
-            hang = Hang(getattr(it, hangs))
-            await until(lambda: hang.asked > 0)
-            await recreated_is_found(other, other.target)
-            assert it.lane.copies[mirror(0)].stopped is None
-
-    asyncio.run(story())
+async def test_a_cluster_that_hangs_does_not_keep_another_links_from_being_looked_at(hangs: str) -> None:
+    async with world() as it:
+        await copied(it)
+        other = it.second_link()
+        await copied(other)
+        hang = Hang(getattr(it, hangs))
+        await until(lambda: hang.asked > 0)
+        await recreated_is_found(other, other.target)
+        assert it.lane.copies[mirror(0)].stopped is None
 
 
-def test_a_cluster_that_hangs_is_asked_once_and_again_when_it_has_failed() -> None:
-    async def story() -> None:
-        async with world() as it:
-            await copied(it)
-            hang = Hang(it.target)
-            await until(lambda: hang.asked > 0)
-            await asyncio.sleep(0.3)
-            assert hang.asked == 1
-            hang.over.set()
-            await recreated_is_found(it, it.target)
-            assert hang.asked > 1
-
-    asyncio.run(story())
+async def test_a_cluster_that_hangs_is_asked_once_and_again_when_it_has_failed() -> None:
+    async with world() as it:
+        await copied(it)
+        hang = Hang(it.target)
+        await until(lambda: hang.asked > 0)
+        await asyncio.sleep(0.3)
+        assert hang.asked == 1
+        hang.over.set()
+        await recreated_is_found(it, it.target)
+        assert hang.asked > 1

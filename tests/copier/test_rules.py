@@ -122,39 +122,35 @@ def test_rule_04_the_first_append_after_a_resynchronisation_goes_alone() -> None
 
 
 @pytest.mark.parametrize("refusals", [[0], [0, 1], [0, 3, 4]])
-def test_rule_04_a_first_append_that_is_refused_lets_no_later_one_take_its_place(refusals: list[int]) -> None:
+async def test_rule_04_a_first_append_that_is_refused_lets_no_later_one_take_its_place(
+    refusals: list[int],
+) -> None:
     """The broker holds no state: whatever came next would count as the first ever."""
 
-    async def story() -> None:
-        async with world() as it:
-            it.create(0, 20)
-            tries = 0
+    async with world() as it:
+        it.create(0, 20)
+        tries = 0
 
-            def flaps(_where: TopicPartition) -> int | None:
-                nonlocal tries
-                tries += 1
-                return ErrorCode.NOT_ENOUGH_REPLICAS if tries - 1 in refusals else None
+        def flaps(_where: TopicPartition) -> int | None:
+            nonlocal tries
+            tries += 1
+            return ErrorCode.NOT_ENOUGH_REPLICAS if tries - 1 in refusals else None
 
-            it.target.fault = flaps
-            it.assign(0)
-            await until(lambda: it.is_copied(0))
-            it.assert_identical(0)
-
-    asyncio.run(story())
+        it.target.fault = flaps
+        it.assign(0)
+        await until(lambda: it.is_copied(0))
+        it.assert_identical(0)
 
 
-def test_rule_04_a_first_batch_that_is_too_large_stops_with_nothing_appended() -> None:
-    async def story() -> None:
-        async with world() as it:
-            it.create(0, 20)
-            first = [ErrorCode.MESSAGE_TOO_LARGE]
-            it.target.fault = lambda _where: first.pop() if first else None
-            copy = it.assign(0)
-            await until(lambda: copy.stopped is not None)
-            await asyncio.sleep(0.05)
-            assert it.target.logs[place(0)].end == 0
-
-    asyncio.run(story())
+async def test_rule_04_a_first_batch_that_is_too_large_stops_with_nothing_appended() -> None:
+    async with world() as it:
+        it.create(0, 20)
+        first = [ErrorCode.MESSAGE_TOO_LARGE]
+        it.target.fault = lambda _where: first.pop() if first else None
+        copy = it.assign(0)
+        await until(lambda: copy.stopped is not None)
+        await asyncio.sleep(0.05)
+        assert it.target.logs[place(0)].end == 0
 
 
 def test_rule_04_on_perishable_state_one_append_is_in_flight() -> None:
@@ -213,83 +209,74 @@ def test_rule_06_after_an_unknown_outcome_all_answers_are_read_and_nothing_is_se
     assert copy.next_offset == 1
 
 
-def test_rule_06_an_append_that_executed_though_its_answer_was_lost_is_not_doubled() -> None:
-    async def story() -> None:
-        async with world() as it:
-            it.create(0, 5)
-            line = it.target.line(1)
-            line.frozen = True
-            it.assign(0)
-            await until(lambda: not line.idle)
-            for request in line.lose_answers():
-                for where, data in request.batches:
-                    it.target.logs[where].append(memoryview(bytearray(data)))
-            await until(lambda: it.is_copied(0))
-            it.assert_identical(0)
-
-    asyncio.run(story())
+async def test_rule_06_an_append_that_executed_though_its_answer_was_lost_is_not_doubled() -> None:
+    async with world() as it:
+        it.create(0, 5)
+        line = it.target.line(1)
+        line.frozen = True
+        it.assign(0)
+        await until(lambda: not line.idle)
+        for request in line.lose_answers():
+            for where, data in request.batches:
+                it.target.logs[where].append(memoryview(bytearray(data)))
+        await until(lambda: it.is_copied(0))
+        it.assert_identical(0)
 
 
 # -- 7: drift
 
 
 @pytest.mark.parametrize("lasting", [True, False])
-def test_rule_07_a_sequence_that_does_not_fit_is_asked_for_once_more_with_fresh_metadata_then_stops(
+async def test_rule_07_a_sequence_that_does_not_fit_is_asked_for_once_more_with_fresh_metadata_then_stops(
     lasting: bool,
 ) -> None:
-    async def story() -> None:
-        async with world() as it:
-            it.create(0, 5)
-            it.assign(0)
-            await until(lambda: it.is_copied(0))
-            await it.lane.revoke(next(iter(it.lane.copies)))
-            honest, asked, refreshes = it.target.producer, 0, it.target.refreshes
+    async with world() as it:
+        it.create(0, 5)
+        it.assign(0)
+        await until(lambda: it.is_copied(0))
+        await it.lane.revoke(next(iter(it.lane.copies)))
+        honest, asked, refreshes = it.target.producer, 0, it.target.refreshes
 
-            async def drifted(where: TopicPartition, producer_id: int) -> ProducerState | None:
-                nonlocal asked
-                asked += 1
-                if lasting or asked <= 2:
-                    return ProducerState(epoch=0, last_sequence=3, last_timestamp=NOW_MS)
-                return await honest(where, producer_id)
+        async def drifted(where: TopicPartition, producer_id: int) -> ProducerState | None:
+            nonlocal asked
+            asked += 1
+            if lasting or asked <= 2:
+                return ProducerState(epoch=0, last_sequence=3, last_timestamp=NOW_MS)
+            return await honest(where, producer_id)
 
-            it.target.producer = drifted  # type: ignore[method-assign]
-            write(it.source.logs[place(0)], 5)
-            copy = it.assign(0)
-            await until(lambda: copy.stopped is not None or it.is_copied(0))
-            assert it.target.refreshes > refreshes
-            if lasting:
-                assert copy.stopped is not None
-                assert copy.stopped.reason == StopReason.SEQUENCE
-                assert asked == 4  # two readings, twice
-            else:
-                it.assert_identical(0)
-
-    asyncio.run(story())
+        it.target.producer = drifted  # type: ignore[method-assign]
+        write(it.source.logs[place(0)], 5)
+        copy = it.assign(0)
+        await until(lambda: copy.stopped is not None or it.is_copied(0))
+        assert it.target.refreshes > refreshes
+        if lasting:
+            assert copy.stopped is not None
+            assert copy.stopped.reason == StopReason.SEQUENCE
+            assert asked == 4  # two readings, twice
+        else:
+            it.assert_identical(0)
 
 
 # -- 8: recreated targets
 
 
-def test_rule_08_appends_name_the_topic_by_its_id_and_a_recreated_one_stops(
+async def test_rule_08_appends_name_the_topic_by_its_id_and_a_recreated_one_stops(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lane_module, "LOOK_INTERVAL_S", 0.1)
     monkeypatch.setattr(lane_module, "ROUTE_INTERVAL_S", 0.05)
     first, second = UUID(int=1), UUID(int=2)
 
-    async def story() -> None:
-        async with world() as it:
-            it.target.topic_ids["orders"] = str(first)
-            it.create(0, 5)
-            copy = it.assign(0)
-            await until(lambda: it.is_copied(0))
-            it.target.topic_ids["orders"] = str(second)
-            await until(lambda: copy.stopped is not None)
-            assert copy.stopped is not None
-            assert copy.stopped.reason == StopReason.RECREATED
-            assert {sent.topic_id for sent in it.target.deliveries} == {first.bytes}
-
-    asyncio.run(story())
+    async with world() as it:
+        it.target.topic_ids["orders"] = str(first)
+        it.create(0, 5)
+        copy = it.assign(0)
+        await until(lambda: it.is_copied(0))
+        it.target.topic_ids["orders"] = str(second)
+        await until(lambda: copy.stopped is not None)
+        assert copy.stopped is not None
+        assert copy.stopped.reason == StopReason.RECREATED
+        assert {sent.topic_id for sent in it.target.deliveries} == {first.bytes}
 
 
 @pytest.mark.parametrize(
@@ -301,46 +288,40 @@ def test_rule_08_appends_name_the_topic_by_its_id_and_a_recreated_one_stops(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     ],
 )
-def test_rule_08_a_refusal_that_may_mean_another_topic_compares_topic_ids_before_the_next_append(
+async def test_rule_08_a_refusal_that_may_mean_another_topic_compares_topic_ids_before_the_next_append(
     code: int,
 ) -> None:
-    async def story() -> None:
-        async with world() as it:
-            it.target.topic_ids["orders"] = str(UUID(int=1))
-            it.create(0, 5)
+    async with world() as it:
+        it.target.topic_ids["orders"] = str(UUID(int=1))
+        it.create(0, 5)
 
-            def recreated(_where: TopicPartition) -> int | None:
-                it.target.topic_ids["orders"] = str(UUID(int=2))
-                return code
+        def recreated(_where: TopicPartition) -> int | None:
+            it.target.topic_ids["orders"] = str(UUID(int=2))
+            return code
 
-            it.target.fault = recreated
-            copy = it.assign(0)
-            await until(lambda: copy.stopped is not None)
-            assert copy.stopped is not None
-            assert copy.stopped.reason == StopReason.RECREATED
-            assert len(it.target.deliveries) == 1
-
-    asyncio.run(story())
+        it.target.fault = recreated
+        copy = it.assign(0)
+        await until(lambda: copy.stopped is not None)
+        assert copy.stopped is not None
+        assert copy.stopped.reason == StopReason.RECREATED
+        assert len(it.target.deliveries) == 1
 
 
 # -- 9: truncated sources
 
 
-def test_rule_09_a_fetch_names_the_leader_epoch_and_that_of_the_last_batch() -> None:
-    async def story() -> None:
-        async with world() as it:
-            it.create(0)
-            source = it.source.logs[place(0)]
-            source.store(batch(0, leader_epoch=4))
-            source.store(batch(1, leader_epoch=6))
-            it.source.move(place(0), 1)
-            await it.source.refresh()
-            it.assign(0)
-            await until(lambda: any(want.next_offset == 2 for want in it.source.wants))
-            want = it.source.wants[-1]
-            assert (want.leader_epoch, want.last_fetched_epoch) == (1, 6)
-
-    asyncio.run(story())
+async def test_rule_09_a_fetch_names_the_leader_epoch_and_that_of_the_last_batch() -> None:
+    async with world() as it:
+        it.create(0)
+        source = it.source.logs[place(0)]
+        source.store(batch(0, leader_epoch=4))
+        source.store(batch(1, leader_epoch=6))
+        it.source.move(place(0), 1)
+        await it.source.refresh()
+        it.assign(0)
+        await until(lambda: any(want.next_offset == 2 for want in it.source.wants))
+        want = it.source.wants[-1]
+        assert (want.leader_epoch, want.last_fetched_epoch) == (1, 6)
 
 
 def test_rule_09_a_diverging_source_stops_a_target_that_holds_what_is_gone() -> None:
@@ -368,100 +349,85 @@ def test_rule_09_a_diverging_source_does_not_stop_a_target_that_is_not_that_far(
     assert copy.take().base_offset == 8
 
 
-def test_rule_09_a_source_truncated_and_grown_again_stops_the_lanes_copy() -> None:
-    async def story() -> None:
-        async with world() as it:
-            it.create(0)
-            source = it.source.logs[place(0)]
-            for at in range(6):
-                source.store(batch(at, leader_epoch=4))
-            copy = it.assign(0)
-            await until(lambda: it.is_copied(0))
-            source.truncate(3)
-            for at in range(3, 9):
-                source.store(batch(at, leader_epoch=5, value_bytes=9))
-            it.source.diverging[place(0)] = (3, 3)
-            await until(lambda: copy.stopped is not None)
-            assert copy.stopped is not None
-            assert copy.stopped.reason in (StopReason.DIVERGED, StopReason.ANCHOR)
-            assert it.target.logs[place(0)].end == 6
-
-    asyncio.run(story())
+async def test_rule_09_a_source_truncated_and_grown_again_stops_the_lanes_copy() -> None:
+    async with world() as it:
+        it.create(0)
+        source = it.source.logs[place(0)]
+        for at in range(6):
+            source.store(batch(at, leader_epoch=4))
+        copy = it.assign(0)
+        await until(lambda: it.is_copied(0))
+        source.truncate(3)
+        for at in range(3, 9):
+            source.store(batch(at, leader_epoch=5, value_bytes=9))
+        it.source.diverging[place(0)] = (3, 3)
+        await until(lambda: copy.stopped is not None)
+        assert copy.stopped is not None
+        assert copy.stopped.reason in (StopReason.DIVERGED, StopReason.ANCHOR)
+        assert it.target.logs[place(0)].end == 6
 
 
 # -- 10: silent truncations of the target
 
 
-def test_rule_10_an_idle_copy_reads_the_targets_end_again_and_copies_what_was_truncated(
+async def test_rule_10_an_idle_copy_reads_the_targets_end_again_and_copies_what_was_truncated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(vigil, "LOOK_S", 0.05)
 
-    async def story() -> None:
-        async with world() as it:
-            it.create(0, 10)
-            copy = it.assign(0)
-            await until(lambda: it.is_copied(0))
-            target = it.target.logs[place(0)]
-            target.truncate(target.batches[3].header.next_offset)
-            await until(lambda: it.is_copied(0))
-            it.assert_identical(0)
-            assert [notice.event for notice in copy.notices] == [Event.TARGET_TRUNCATED]
-
-    asyncio.run(story())
+    async with world() as it:
+        it.create(0, 10)
+        copy = it.assign(0)
+        await until(lambda: it.is_copied(0))
+        target = it.target.logs[place(0)]
+        target.truncate(target.batches[3].header.next_offset)
+        await until(lambda: it.is_copied(0))
+        it.assert_identical(0)
+        assert [notice.event for notice in copy.notices] == [Event.TARGET_TRUNCATED]
 
 
-def test_rule_10_at_a_leader_change_the_targets_end_is_read_again() -> None:
-    async def story() -> None:
-        async with world() as it:
-            it.create(0, 10)
-            copy = it.assign(0)
-            await until(lambda: it.is_copied(0))
-            target = it.target.logs[place(0)]
-            target.truncate(target.batches[3].header.next_offset)
-            it.target.move(place(0), 2)
-            await it.target.refresh()
-            await until(lambda: it.is_copied(0))
-            it.assert_identical(0)
-            assert [notice.event for notice in copy.notices] == [Event.TARGET_TRUNCATED]
-
-    asyncio.run(story())
+async def test_rule_10_at_a_leader_change_the_targets_end_is_read_again() -> None:
+    async with world() as it:
+        it.create(0, 10)
+        copy = it.assign(0)
+        await until(lambda: it.is_copied(0))
+        target = it.target.logs[place(0)]
+        target.truncate(target.batches[3].header.next_offset)
+        it.target.move(place(0), 2)
+        await it.target.refresh()
+        await until(lambda: it.is_copied(0))
+        it.assert_identical(0)
+        assert [notice.event for notice in copy.notices] == [Event.TARGET_TRUNCATED]
 
 
 # -- 11: leases
 
 
-def test_rule_11_the_lease_is_looked_at_right_before_an_append_leaves() -> None:
-    async def story() -> None:
-        clock = Clock()
-        async with world(lease=Lease(clock)) as it:
-            it.lane.renew(LINK, clock.now, 10)
-            it.create(0, 5, timestamp=OLD_MS)
-            line = it.target.line(1, LineName(0, careful=True))
-            line.clogged = True
-            it.assign(0)
-            await until(lambda: not line.idle)
-            clock.now += 10
-            line.unclog()
-            await asyncio.sleep(0.05)
-            assert line.closed
-            assert it.target.logs[place(0)].end == 0
-
-    asyncio.run(story())
+async def test_rule_11_the_lease_is_looked_at_right_before_an_append_leaves() -> None:
+    clock = Clock()
+    async with world(lease=Lease(clock)) as it:
+        it.lane.renew(LINK, clock.now, 10)
+        it.create(0, 5, timestamp=OLD_MS)
+        line = it.target.line(1, LineName(0, careful=True))
+        line.clogged = True
+        it.assign(0)
+        await until(lambda: not line.idle)
+        clock.now += 10
+        line.unclog()
+        await asyncio.sleep(0.05)
+        assert line.closed
+        assert it.target.logs[place(0)].end == 0
 
 
-def test_rule_11_a_taker_waits_until_what_the_last_holder_sent_is_over_and_reads_the_target_only_then() -> (
+async def test_rule_11_a_taker_waits_until_what_the_last_holder_sent_is_over_and_reads_the_target_only_then() -> (
     None
 ):
-    async def story() -> None:
-        async with world() as it:
-            it.create(0, 5, timestamp=OLD_MS)
-            copy = it.assign(0, clear_in_s=0.3)
-            await until(lambda: copy.awaits_clearance)
-            records = it.source.logs[place(0)].batches[0].header.records_count
-            late = old_batch(0, records, producer_id=OURS, producer_epoch=0, base_sequence=0)
-            it.target.logs[place(0)].append(memoryview(late))
-            await until(lambda: it.is_copied(0))
-            it.assert_identical(0)
-
-    asyncio.run(story())
+    async with world() as it:
+        it.create(0, 5, timestamp=OLD_MS)
+        copy = it.assign(0, clear_in_s=0.3)
+        await until(lambda: copy.awaits_clearance)
+        records = it.source.logs[place(0)].batches[0].header.records_count
+        late = old_batch(0, records, producer_id=OURS, producer_epoch=0, base_sequence=0)
+        it.target.logs[place(0)].append(memoryview(late))
+        await until(lambda: it.is_copied(0))
+        it.assert_identical(0)

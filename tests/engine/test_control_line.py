@@ -323,19 +323,17 @@ class Unheard:
         self.closed = True
 
 
-def test_a_peer_that_is_cut_off_before_it_has_proven_anything_is_no_lane(
+async def test_a_peer_that_is_cut_off_before_it_has_proven_anything_is_no_lane(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     told: list[object] = []
     server = ControlServer(SECRET, lambda *said: told.append(said), told.append, on_silent=told.append)
     peer = Unheard()
 
-    async def story() -> None:
-        reader = asyncio.StreamReader()
-        reader.set_exception(OSError(errno.ETIMEDOUT, "timed out"))
-        await server._accept(reader, cast(asyncio.StreamWriter, peer))
+    reader = asyncio.StreamReader()
+    reader.set_exception(OSError(errno.ETIMEDOUT, "timed out"))
+    await server._accept(reader, cast(asyncio.StreamWriter, peer))
 
-    asyncio.run(story())
     server._loop.close()
     assert told == []
     assert peer.closed

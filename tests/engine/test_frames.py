@@ -195,19 +195,16 @@ def test_an_unproven_peer_cannot_send_a_large_frame() -> None:
         driver_meets(framed(json.dumps({"challenge": "c" * UNPROVEN_LIMIT}).encode()))
 
 
-def test_a_proof_cannot_be_replayed_against_another_challenge() -> None:
+async def test_a_proof_cannot_be_replayed_against_another_challenge() -> None:
     """The lane's own proof, sent back by a driver without the secret, does not prove the driver."""
 
-    async def story() -> None:
-        to_lane, to_driver = asyncio.StreamReader(), asyncio.StreamReader()
-        proving = asyncio.create_task(
-            frames.prove_as_lane(to_lane, Wire(to_driver), SECRET, 1)  # type: ignore[arg-type]
-        )
-        to_lane.feed_data(encode({"challenge": "ab"}))
-        answer = await read(to_driver)
-        assert answer is not None
-        to_lane.feed_data(encode({"proof": answer["proof"]}))
-        with pytest.raises(ProtocolError, match="could not prove"):
-            await proving
-
-    asyncio.run(story())
+    to_lane, to_driver = asyncio.StreamReader(), asyncio.StreamReader()
+    proving = asyncio.create_task(
+        frames.prove_as_lane(to_lane, Wire(to_driver), SECRET, 1)  # type: ignore[arg-type]
+    )
+    to_lane.feed_data(encode({"challenge": "ab"}))
+    answer = await read(to_driver)
+    assert answer is not None
+    to_lane.feed_data(encode({"proof": answer["proof"]}))
+    with pytest.raises(ProtocolError, match="could not prove"):
+        await proving

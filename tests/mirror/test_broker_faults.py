@@ -166,26 +166,24 @@ def test_too_few_replicas_for_a_while_hold_the_copy_up_and_stop_nothing(stage: S
 
 
 @pytest.mark.slow
-def test_leaders_that_move_back_and_forth_leave_one_whole_copy(stage: Stage) -> None:
+async def test_leaders_that_move_back_and_forth_leave_one_whole_copy(stage: Stage) -> None:
     """Each move is a new leader epoch, with nobody down."""
     count = 8_000
     create_topic(stage.source, stage.topic, PARTITIONS, 3)
     fill(stage.source, stage.topic, count)
     orders = ((2, 3, 1), (3, 1, 2), (1, 2, 3))
 
-    async def copy() -> None:
-        async with PlainDriver(
-            settings_for(stage.source, stage.target, [stage.topic], consumer=SLOWLY["consumer"])
-        ) as driver:
-            driver.lane().assign(driver.specs)
-            for nth, order in enumerate(orders):
-                await driver.until(lambda: driver.copied >= 0.22 * count, "a start")
-                assert LEAST * count <= driver.copied <= MOST * count, f"move {nth}: {driver.copied}"
-                cluster = (stage.targets, stage.sources)[nth % 2]
-                await asyncio.to_thread(stage.view(cluster).move_leaders, order)
-            await driver.until_caught_up(count)
+    async with PlainDriver(
+        settings_for(stage.source, stage.target, [stage.topic], consumer=SLOWLY["consumer"])
+    ) as driver:
+        driver.lane().assign(driver.specs)
+        for nth, order in enumerate(orders):
+            await driver.until(lambda: driver.copied >= 0.22 * count, "a start")
+            assert LEAST * count <= driver.copied <= MOST * count, f"move {nth}: {driver.copied}"
+            cluster = (stage.targets, stage.sources)[nth % 2]
+            await asyncio.to_thread(stage.view(cluster).move_leaders, order)
+        await driver.until_caught_up(count)
 
-    asyncio.run(copy())
     assert_identical(stage.source, stage.target, [stage.topic], records=count)
 
 

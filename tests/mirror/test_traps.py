@@ -241,7 +241,7 @@ def test_a_target_recreated_amid_the_copy_gets_nothing(trap: Trap) -> None:
 # -- the last sequence
 
 
-def test_a_sequence_wraps_where_the_offsets_pass_two_to_the_31(
+async def test_a_sequence_wraps_where_the_offsets_pass_two_to_the_31(
     source: LabCluster, target: LabCluster, trap: Trap
 ) -> None:
     start_offset, count = SEQUENCES - 1_003, 4_000
@@ -249,13 +249,11 @@ def test_a_sequence_wraps_where_the_offsets_pass_two_to_the_31(
     create_moved_topic(target, trap.topic, start_offset, compression_type="producer")
     fill(trap.source, trap.topic, count, partitions=1)
 
-    async def copy() -> None:
-        async with PlainDriver(trap.settings(consumer=SLOWLY["consumer"])) as driver:
-            lane = driver.lane()
-            lane.assign(driver.specs)
-            await driver.until(lambda: driver.copied > start_offset + count // 2, "half of it")
-            await driver.replace(lane)  # on the other side of the wrap it must know where it stands, too
-            await driver.until_caught_up(start_offset + count)
+    async with PlainDriver(trap.settings(consumer=SLOWLY["consumer"])) as driver:
+        lane = driver.lane()
+        lane.assign(driver.specs)
+        await driver.until(lambda: driver.copied > start_offset + count // 2, "half of it")
+        await driver.replace(lane)  # on the other side of the wrap it must know where it stands, too
+        await driver.until_caught_up(start_offset + count)
 
-    asyncio.run(copy())
     assert_identical(trap.source, trap.target, [trap.topic], records=count)

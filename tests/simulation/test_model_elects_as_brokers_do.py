@@ -98,90 +98,81 @@ def create(cluster: LabCluster, topic: str, replicas: tuple[int, ...], **configs
         created.result(30)
 
 
-def test_a_clean_election_keeps_what_was_acknowledged_and_what_was_remembered(
+async def test_a_clean_election_keeps_what_was_acknowledged_and_what_was_remembered(
     three_brokers: LabCluster, unique_topic: Callable[[str], str]
 ) -> None:
     topic = unique_topic("clean")
     create(three_brokers, topic, BROKERS, min_insync_replicas="2")
 
-    async def story() -> None:
-        both = Both(three_brokers, topic, BROKERS, min_insync=2)
-        async with both.real:
-            await both.real.wait_for_leader()
-            for sequence in range(7):
-                await both.produce(Produce(sequence=sequence))
-            for node in BROKERS:
-                await both.same_seen_at(node)
-            both.kill(1)
-            await both.elected()
-            for sequence in (6, 2, 1, 7, 6):  # five are remembered by the followers too
-                await both.produce(Produce(sequence=sequence))
-            for offset, epoch in ((7, 0), (8, 0), (3, 0)):
-                fetch = Fetch(offset=offset, last_fetched_epoch=epoch)
-                assert both.script.perform(fetch) == await both.real.perform(fetch)
-            both.start(1)
-            both.replicate()
-            await both.same_seen_at(1)
-            leader, epoch = both.model.truth
-            for node, off in ((1, 0), (1, -1), (leader, -1), (leader, 1)):
-                assert both.script.ask_with_epoch(node, epoch + off) == await both.real.ask_with_epoch(
-                    node, epoch + off
-                )
-
-    asyncio.run(story())
+    both = Both(three_brokers, topic, BROKERS, min_insync=2)
+    async with both.real:
+        await both.real.wait_for_leader()
+        for sequence in range(7):
+            await both.produce(Produce(sequence=sequence))
+        for node in BROKERS:
+            await both.same_seen_at(node)
+        both.kill(1)
+        await both.elected()
+        for sequence in (6, 2, 1, 7, 6):  # five are remembered by the followers too
+            await both.produce(Produce(sequence=sequence))
+        for offset, epoch in ((7, 0), (8, 0), (3, 0)):
+            fetch = Fetch(offset=offset, last_fetched_epoch=epoch)
+            assert both.script.perform(fetch) == await both.real.perform(fetch)
+        both.start(1)
+        both.replicate()
+        await both.same_seen_at(1)
+        leader, epoch = both.model.truth
+        for node, off in ((1, 0), (1, -1), (leader, -1), (leader, 1)):
+            assert both.script.ask_with_epoch(node, epoch + off) == await both.real.ask_with_epoch(
+                node, epoch + off
+            )
 
 
-def test_too_few_replicas_refuse_before_they_append(
+async def test_too_few_replicas_refuse_before_they_append(
     three_brokers: LabCluster, unique_topic: Callable[[str], str]
 ) -> None:
     topic = unique_topic("few")
     create(three_brokers, topic, BROKERS, min_insync_replicas="3")
 
-    async def story() -> None:
-        both = Both(three_brokers, topic, BROKERS, min_insync=3)
-        async with both.real:
-            await both.real.wait_for_leader()
-            await both.produce(Produce())
-            both.kill(3)
-            await asyncio.sleep(8)  # until it is out of the in-sync set
-            both.model.shrink(3)
-            await both.produce(Produce(sequence=1))
-            await both.produce(Produce())  # a duplicate, too, is refused
-            await both.same_seen_at(1)
-            both.start(3)
-            both.replicate()
-            await asyncio.sleep(4)
-            await both.produce(Produce(sequence=1))
-
-    asyncio.run(story())
+    both = Both(three_brokers, topic, BROKERS, min_insync=3)
+    async with both.real:
+        await both.real.wait_for_leader()
+        await both.produce(Produce())
+        both.kill(3)
+        await asyncio.sleep(8)  # until it is out of the in-sync set
+        both.model.shrink(3)
+        await both.produce(Produce(sequence=1))
+        await both.produce(Produce())  # a duplicate, too, is refused
+        await both.same_seen_at(1)
+        both.start(3)
+        both.replicate()
+        await asyncio.sleep(4)
+        await both.produce(Produce(sequence=1))
 
 
-def test_an_unclean_election_throws_away_what_was_acknowledged(
+async def test_an_unclean_election_throws_away_what_was_acknowledged(
     three_brokers: LabCluster, unique_topic: Callable[[str], str]
 ) -> None:
     topic = unique_topic("unclean")
     create(three_brokers, topic, (1, 2), unclean_leader_election_enable="true")
 
-    async def story() -> None:
-        both = Both(three_brokers, topic, (1, 2), min_insync=1)
-        async with both.real:
-            await both.real.wait_for_leader()
-            await both.produce(Produce(producer_id=IDS[1], sequence=9, age_ms=OLD_MS))
-            await both.produce(Produce(count=2))
-            await both.same_seen_at(2)
-            both.kill(2)
-            await asyncio.sleep(8)  # until it is out of the in-sync set
-            both.model.shrink(2)
-            await both.produce(Produce(sequence=2))
-            await both.produce(Produce(sequence=3))
-            both.kill(1)
-            both.start(2)
-            await both.elected()
-            await both.same_seen_at(2)
-            await both.produce(Produce(sequence=4))
-            await both.produce(Produce(sequence=2, count=2))
-            both.start(1)
-            both.replicate()
-            await both.same_seen_at(1)
-
-    asyncio.run(story())
+    both = Both(three_brokers, topic, (1, 2), min_insync=1)
+    async with both.real:
+        await both.real.wait_for_leader()
+        await both.produce(Produce(producer_id=IDS[1], sequence=9, age_ms=OLD_MS))
+        await both.produce(Produce(count=2))
+        await both.same_seen_at(2)
+        both.kill(2)
+        await asyncio.sleep(8)  # until it is out of the in-sync set
+        both.model.shrink(2)
+        await both.produce(Produce(sequence=2))
+        await both.produce(Produce(sequence=3))
+        both.kill(1)
+        both.start(2)
+        await both.elected()
+        await both.same_seen_at(2)
+        await both.produce(Produce(sequence=4))
+        await both.produce(Produce(sequence=2, count=2))
+        both.start(1)
+        both.replicate()
+        await both.same_seen_at(1)

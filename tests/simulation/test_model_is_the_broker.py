@@ -223,36 +223,33 @@ def test_model_and_broker_forget_producers_by_record_time(
     compare(restartable, unique_topic("model"), EXPIRY)
 
 
-def test_model_and_broker_take_a_recreated_topic_for_another_one(
+async def test_model_and_broker_take_a_recreated_topic_for_another_one(
     target_cluster: LabCluster, unique_topic: Callable[[str], str]
 ) -> None:
     bootstrap, name = target_cluster.bootstrap_servers, unique_topic("model")
     topic = ModelTopic(lambda topic_id: ModelPartition(topic_id, now_ms=now_ms))
     create_topic(bootstrap, name)
 
-    async def story() -> None:
-        async with RealPartition(bootstrap, name) as real:
-            node = (await real.wait_for_leader()).node
-            former_id = real.topic_id
+    async with RealPartition(bootstrap, name) as real:
+        node = (await real.wait_for_leader()).node
+        former_id = real.topic_id
 
-            async def compare_both(step: Produce) -> None:
-                batch = memoryview(step.batch(now_ms()))
-                for real_id, model_id in ((former_id, "id-1"), (b"", "")):
-                    answer = topic.produce(1, batch, model_id)
-                    offset = answer.base_offset if isinstance(answer, Waiting) else answer.offset
-                    error = 0 if isinstance(answer, Waiting) else answer.error
-                    seen = await real.produce(node, batch, real_id)
-                    assert seen == (ErrorCode.name_of(error), offset)
+        async def compare_both(step: Produce) -> None:
+            batch = memoryview(step.batch(now_ms()))
+            for real_id, model_id in ((former_id, "id-1"), (b"", "")):
+                answer = topic.produce(1, batch, model_id)
+                offset = answer.base_offset if isinstance(answer, Waiting) else answer.offset
+                error = 0 if isinstance(answer, Waiting) else answer.error
+                seen = await real.produce(node, batch, real_id)
+                assert seen == (ErrorCode.name_of(error), offset)
 
-            await compare_both(Produce(sequence=5))
-            delete_topic(bootstrap, name)
-            topic.delete()
-            await compare_both(Produce(sequence=6))
-            create_topic(bootstrap, name)
-            topic.create()
-            await compare_both(Produce(sequence=57))
-
-    asyncio.run(story())
+        await compare_both(Produce(sequence=5))
+        delete_topic(bootstrap, name)
+        topic.delete()
+        await compare_both(Produce(sequence=6))
+        create_topic(bootstrap, name)
+        topic.create()
+        await compare_both(Produce(sequence=57))
 
 
 @pytest.mark.faults
