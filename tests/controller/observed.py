@@ -11,7 +11,7 @@ from heliograph.controller.plan import CopyPartition, RefusePartition
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.copier.spec import CopySpec
 from heliograph.engine.assignment import Progress
-from heliograph.model.admission import Refused
+from heliograph.model.admission import LastBatch, Refused
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.producer_id import producer_id
@@ -37,7 +37,7 @@ def mirrored_sight(*, source_end: int, target_end: int, topic: str = "orders") -
         source=span(0, source_end),
         source_end=source_end,
         target=span(0, target_end),
-        last_producer_id=ours if target_end else None,
+        last_batch=LastBatch(producer_id=ours, last_sequence=target_end - 1) if target_end else None,
         producer=ProducerState(epoch=0, last_sequence=target_end - 1, last_timestamp=0)
         if target_end
         else None,

@@ -9,6 +9,7 @@ import pytest
 from heliograph.cluster.admin import TopicConfig
 from heliograph.controller.plan import DEFAULT_MAX_MESSAGE_BYTES, Plan, plan
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight
+from heliograph.model.admission import LastBatch
 from heliograph.model.errors import ConfigError
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
@@ -123,7 +124,8 @@ def test_a_partition_that_cannot_be_seen_is_left_to_its_lane(source_end: int | N
 
 
 def test_a_refused_partition_stops_no_other_partition_of_its_topic() -> None:
-    foreign = replace(mirrored_sight(source_end=100, target_end=60), last_producer_id=7)
+    stranger = LastBatch(producer_id=7, last_sequence=59)
+    foreign = replace(mirrored_sight(source_end=100, target_end=60), last_batch=stranger)
     topic = source_topic(sights=[mirrored_sight(source_end=9, target_end=9), foreign])
     made = plan([snapshot(topic, targets=[target_topic(partitions=2)])])
     assert [c.spec.partition.partition for c in made.copies] == [0]

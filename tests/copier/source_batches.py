@@ -10,8 +10,10 @@ from typing import Any
 
 from heliograph.copier.budget import ByteBudget, Parcel
 from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.resync import Synced
 from heliograph.copier.spec import CopySpec
 from heliograph.model.partition import MirrorPartition
+from heliograph.model.position import SEQUENCES, Position
 from heliograph.model.producer_id import producer_id
 from heliograph.wire.fetch import FetchedPartition
 from tests.wire.batches import make_batch
@@ -22,6 +24,7 @@ CONTROL, TRANSACTIONAL, LOG_APPEND_TIME = 0x20, 0x10, 0x08
 DAY_MS = 86_400_000
 NOW_MS = time.time_ns() // 1_000_000
 OLD_MS = NOW_MS - 3 * DAY_MS
+NOW_S = 1000.0  # of the event loop's clock
 
 
 def spec_of(partition: MirrorPartition = PARTITION, *, max_batch_bytes: int = 1 << 20) -> CopySpec:
@@ -33,6 +36,15 @@ def spec_of(partition: MirrorPartition = PARTITION, *, max_batch_bytes: int = 1 
         producer_id=producer_id("sf-id", partition.source_topic),
         max_batch_bytes=max_batch_bytes,
     )
+
+
+def position_at(offset: int) -> Position:
+    """Where a copy that has appended nothing but whole batches from offset 0 on goes on."""
+    return Position(source=offset, target=offset, sequence=offset % SEQUENCES)
+
+
+def synced_at(offset: int, **more: Any) -> Synced:
+    return Synced(position=position_at(offset), **more)
 
 
 def batch(

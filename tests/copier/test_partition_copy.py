@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from heliograph.copier.partition_copy import PartitionCopy, Phase
-from heliograph.copier.resync import Synced
+from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.phases import Phase
 from heliograph.model.errors import Disconnected, LineLeft, PartitionStop
 from heliograph.model.events import Event, Trouble
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.batch import read_header, verify_crc
 from heliograph.wire.error_codes import ErrorCode
 
-from .source_batches import CONTROL, OURS, batch, fetched, give, give_reply, spec_of
+from .source_batches import CONTROL, NOW_S, OURS, batch, fetched, give, give_reply, spec_of, synced_at
 
 HELD_LIMIT_BYTES = 1 << 20
 BROKEN = Disconnected("broker-1:9092 closed the connection")
@@ -23,7 +23,7 @@ AWAY = Trouble(Event.BROKER_AWAY, "broker-1:9092 is away")
 def copy() -> PartitionCopy:
     """A copy that stands at offset 0, in PROBE."""
     copy = PartitionCopy(spec_of(), HELD_LIMIT_BYTES)
-    copy.synced(Synced(next_offset=0))
+    copy.synced(synced_at(0))
     return copy
 
 
@@ -66,12 +66,12 @@ def test_the_first_append_after_a_resynchronisation_goes_alone(copy: PartitionCo
 
 def test_appends_are_pipelined_after_the_probe(copy: PartitionCopy) -> None:
     streaming(copy)
-    assert [copy.take().base_offset for _ in range(4)] == [1, 2, 3, 4]
+    assert [copy.take().start.source for _ in range(4)] == [1, 2, 3, 4]
 
 
 def test_a_batch_goes_out_with_its_offset_as_sequence_and_a_valid_checksum(copy: PartitionCopy) -> None:
     copy.interrupted(AWAY)
-    copy.synced(Synced(next_offset=(1 << 31) + 7))
+    copy.synced(synced_at((1 << 31) + 7))
     give(copy, batch((1 << 31) + 7, 3))
     outgoing = copy.take()
     header = read_header(outgoing.batch)
@@ -142,7 +142,7 @@ def test_every_answer_that_is_due_is_awaited_before_the_target_is_asked(copy: Pa
     streaming(copy)
     for _ in range(3):
         copy.take()
-    copy.lost(BROKEN)
+    copy.lost(BROKEN, NOW_S)
     assert copy.phase is Phase.DRAIN
     copy.refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "")
     assert copy.phase is Phase.DRAIN
@@ -160,9 +160,9 @@ def test_a_line_that_we_left_ourselves_is_no_trouble_and_no_word_about_the_leade
 ) -> None:
     streaming(copy)
     copy.take()
-    copy.lost(problem)
+    copy.lost(problem, NOW_S)
     assert copy.wants_resync
-    assert copy.losses == 1
+    assert not copy.clear
     assert (copy.trouble.event if copy.trouble else None, copy.stale) == (told, stale)
 
 
@@ -181,11 +181,11 @@ def test_trouble_is_over_when_a_record_is_copied_again_and_the_probe_goes_alone(
 ) -> None:
     streaming(copy)
     copy.interrupted(AWAY)
-    copy.synced(Synced(next_offset=3))
+    copy.synced(synced_at(3))
     assert copy.trouble is AWAY
     assert copy.fetch_offset() == 3
     give(copy, batch(3), batch(4))
-    assert copy.take().base_offset == 3
+    assert copy.take().start.source == 3
     assert copy.peek() is None
     copy.appended(3)
     assert copy.trouble is None
@@ -199,9 +199,9 @@ def test_records_that_are_not_wanted_any_more_are_ignored(copy: PartitionCopy) -
 
 def test_a_batch_before_the_position_is_left_out(copy: PartitionCopy) -> None:
     copy.interrupted(AWAY)
-    copy.synced(Synced(next_offset=3))
+    copy.synced(synced_at(3))
     give(copy, batch(0, 3), batch(3, 2))
-    assert copy.take().base_offset == 3
+    assert copy.take().start.source == 3
 
 
 def test_a_cut_last_batch_is_fetched_again(copy: PartitionCopy) -> None:
@@ -211,7 +211,7 @@ def test_a_cut_last_batch_is_fetched_again(copy: PartitionCopy) -> None:
 
 def test_no_more_is_fetched_while_enough_is_held() -> None:
     copy = PartitionCopy(spec_of(), held_limit_bytes=len(batch(0)) + 1)
-    copy.synced(Synced(next_offset=0))
+    copy.synced(synced_at(0))
     give(copy, batch(0))
     assert copy.fetch_offset() == 1
     give(copy, batch(1))
@@ -226,7 +226,6 @@ def test_what_comes_before_an_obstacle_is_copied_and_only_then_the_partition_sto
     copy: PartitionCopy,
 ) -> None:
     give(copy, batch(0), batch(1), batch(2, attributes=CONTROL), batch(3))
-    assert copy.fetch_offset() is None
     copy.take()
     copy.appended(0)
     assert copy.stopped is None
@@ -268,8 +267,8 @@ def test_an_unreadable_header_is_an_obstacle_too(copy: PartitionCopy) -> None:
 def test_an_obstacle_is_forgotten_by_a_resynchronisation_and_met_again(copy: PartitionCopy) -> None:
     give(copy, batch(0), batch(1, attributes=CONTROL))
     copy.take()
-    copy.lost(BROKEN)
-    copy.synced(Synced(next_offset=0))
+    copy.lost(BROKEN, NOW_S)
+    copy.synced(synced_at(0))
     assert copy.stopped is None
     give(copy, batch(0), batch(1, attributes=CONTROL))
     copy.take()
@@ -283,7 +282,7 @@ def test_a_stopped_partition_keeps_its_first_reason_and_does_nothing_more(copy: 
     copy.take()
     copy.stop(first)
     copy.stop(PartitionStop(StopReason.LOST, "second", hint="look"))
-    copy.lost(BROKEN)
+    copy.lost(BROKEN, NOW_S)
     copy.interrupted(AWAY)
     copy.retire()
     assert copy.stopped is first
@@ -310,7 +309,7 @@ def test_a_retired_copy_is_never_woken_by_trouble(copy: PartitionCopy) -> None:
     streaming(copy)
     copy.take()
     copy.retire()
-    copy.lost(BROKEN)
+    copy.lost(BROKEN, NOW_S)
     copy.interrupted(AWAY)
     assert copy.phase is Phase.RETIRED
 

@@ -6,16 +6,18 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from heliograph.copier.batches import Append
 from heliograph.copier.budget import ByteBudget, Parcel
-from heliograph.copier.partition_copy import Outgoing, PartitionCopy, Phase
+from heliograph.copier.clearance import CLEAR
+from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.phases import Phase
 from heliograph.copier.recovery import APPEND_ANSWERS, Stop
-from heliograph.copier.resync import Synced
 from heliograph.model.errors import Disconnected, PartitionStop
 from heliograph.model.events import Event, Trouble
 from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 
-from .source_batches import CONTROL, DAY_MS, NOW_MS, batch, fetched, old_batch, spec_of
+from .source_batches import CONTROL, DAY_MS, NOW_MS, NOW_S, batch, fetched, old_batch, spec_of, synced_at
 
 BROKEN = Disconnected("broker-1:9092 closed the connection")
 AWAY = Trouble(Event.BROKER_AWAY, "broker-1:9092 is away")
@@ -29,7 +31,7 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
         self.copy = PartitionCopy(spec_of(), held_limit_bytes=400)
         self.budget = ByteBudget(1 << 30)
         self.now_ms = NOW_MS
-        self.in_flight: list[Outgoing] = []
+        self.in_flight: list[Append] = []
         self.position: int | None = None  # what the acknowledgements add up to
         self.take_next = 0  # where the next batch taken must begin
         self.may_take = False  # False from a failed append or an interruption until synced
@@ -40,7 +42,7 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
 
     @initialize(clear=st.booleans())
     def begin(self, clear: bool) -> None:
-        self.copy = PartitionCopy(spec_of(), held_limit_bytes=400, clear=clear)
+        self.copy = PartitionCopy(spec_of(), held_limit_bytes=400, clear_at=CLEAR if clear else NOW_S)
         self.clear = self.asked_clear = clear
         assert self.copy.wants_resync
 
@@ -102,12 +104,12 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
     def append_is_sent(self) -> None:
         assert self.may_take
         outgoing = self.copy.take()
-        assert outgoing.base_offset == self.take_next
+        assert outgoing.start.source == self.take_next
         if outgoing.perishable:
             assert self.clear
             assert self.asked_clear
             assert not self.in_flight
-        self.take_next = outgoing.next_offset
+        self.take_next = outgoing.end.source
         self.in_flight.append(outgoing)
 
     # -- the target
@@ -117,17 +119,17 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
     def appended_where_expected(self) -> None:
         outgoing = self.in_flight.pop(0)
         counts = self.copy.phase in (Phase.PROBE, Phase.STREAM, Phase.RETIRED)
-        self.copy.appended(outgoing.base_offset)
+        self.copy.appended(outgoing.start.source)
         assert not (outgoing.perishable and self.copy.phase is Phase.STREAM)
         if counts:
-            self.position = outgoing.next_offset
+            self.position = outgoing.end.source
 
     @precondition(lambda self: self.in_flight)
     @rule(distance=st.integers(1, 5))
     def appended_below(self, distance: int) -> None:
         outgoing = self.in_flight.pop(0)
         active = self.copy.phase in (Phase.PROBE, Phase.STREAM)
-        self.copy.appended(outgoing.base_offset - distance)
+        self.copy.appended(outgoing.start.source - distance)
         self.may_take = False
         assert not active or self.copy.phase in (Phase.DRAIN, Phase.RESYNC)
 
@@ -135,7 +137,7 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
     @rule(distance=st.integers(1, 5))
     def appended_above(self, distance: int) -> None:
         outgoing = self.in_flight.pop(0)
-        self.copy.appended(outgoing.base_offset + distance)
+        self.copy.appended(outgoing.start.source + distance)
         self.may_take = False
         assert self.copy.phase is Phase.STOPPED
 
@@ -153,16 +155,18 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
     @rule()
     def append_lost(self) -> None:
         self.in_flight.pop(0)
-        self.copy.lost(BROKEN)
+        self.copy.lost(BROKEN, NOW_S)
         self.may_take = self.clear = self.asked_clear = False
 
     # -- the lane
 
     @rule()
     def older_appends_are_over(self) -> None:
-        self.copy.cleared()
-        self.clear = True
-        self.may_take = False
+        was_clear = self.copy.clear
+        self.copy.cleared(NOW_S + 30)
+        if not was_clear:
+            self.clear = True
+            self.may_take = False
 
     @rule()
     def broker_is_gone(self) -> None:
@@ -173,7 +177,7 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
     @rule(next_offset=st.integers(0, 40), remembered=st.booleans())
     def target_was_asked(self, next_offset: int, remembered: bool) -> None:
         notices = len(self.copy.notices)
-        self.copy.synced(Synced(next_offset=next_offset, state_ms=self.now_ms if remembered else None))
+        self.copy.synced(synced_at(next_offset, state_ms=self.now_ms if remembered else None))
         if self.diverged_at is not None and next_offset > self.diverged_at:
             assert self.copy.stopped is not None
             assert self.copy.stopped.reason == StopReason.DIVERGED

@@ -11,15 +11,15 @@ import pytest
 
 from heliograph.cluster.line_name import LineName
 from heliograph.copier.lease import ALIVE_S, Lease
-from heliograph.copier.partition_copy import PartitionCopy, Phase
-from heliograph.copier.resync import Synced
+from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.phases import Phase
 from heliograph.copier.sender import TOLD_AFTER_S
 from heliograph.model.errors import Disconnected
 from heliograph.model.events import Event, Trouble
 
 from .lane_world import LINK, Clock, World, mirror, place, until, world, write
 from .memory_cluster import MemoryLine, Request
-from .source_batches import DAY_MS, NOW_MS, OLD_MS, OURS, batch, give, old_batch, spec_of
+from .source_batches import DAY_MS, NOW_MS, NOW_S, OLD_MS, OURS, batch, give, old_batch, spec_of, synced_at
 
 CAREFUL, ORDINARY = LineName(0, careful=True), LineName(0)
 BROKEN = Disconnected("broker-1:9092 closed the connection")
@@ -29,7 +29,7 @@ BROKEN = Disconnected("broker-1:9092 closed the connection")
 def copy() -> PartitionCopy:
     """A copy that stands at offset 0, in PROBE, of a broker that remembers it."""
     copy = PartitionCopy(spec_of(), 1 << 20)
-    copy.synced(Synced(next_offset=0, state_ms=NOW_MS))
+    copy.synced(synced_at(0, state_ms=NOW_MS))
     return copy
 
 
@@ -38,7 +38,7 @@ def phase_of(copy: PartitionCopy) -> Phase:
 
 
 def append(copy: PartitionCopy) -> None:
-    copy.appended(copy.take().base_offset)
+    copy.appended(copy.take().start.source)
 
 
 # -- the machine
@@ -57,10 +57,10 @@ def test_a_perishable_batch_goes_alone(copy: PartitionCopy) -> None:
     copy.take()
     assert copy.peek() is None  # a fresh one before it has no answer yet
     copy.appended(1)
-    assert copy.take().base_offset == 2
+    assert copy.take().start.source == 2
     assert copy.peek() is None
     copy.appended(2)
-    assert copy.take().base_offset == 3
+    assert copy.take().start.source == 3
 
 
 def test_a_fresh_batch_does_not_follow_a_perishable_one_before_its_acknowledgement(
@@ -71,7 +71,7 @@ def test_a_fresh_batch_does_not_follow_a_perishable_one_before_its_acknowledgeme
     copy.take()
     assert copy.peek() is None
     copy.appended(1)
-    assert copy.take().base_offset == 2
+    assert copy.take().start.source == 2
 
 
 def test_after_a_perishable_batch_the_next_one_probes_again(copy: PartitionCopy) -> None:
@@ -106,15 +106,15 @@ def test_exclusion_is_not_wanted_for_what_will_not_be_sent(copy: PartitionCopy, 
     give(copy, old_batch(0), old_batch(1))
     if end == "lost":
         copy.take()
-        copy.lost(BROKEN)
+        copy.lost(BROKEN, NOW_S)
     else:
         copy.retire()
     assert not wants(copy)
 
 
 def test_a_copy_that_must_not_send_yet_is_bound_by_nothing() -> None:
-    copy = PartitionCopy(spec_of(), 1 << 20, clear=False)
-    copy.synced(Synced(next_offset=0, state_ms=NOW_MS))
+    copy = PartitionCopy(spec_of(), 1 << 20, clear_at=NOW_S + 30)
+    copy.synced(synced_at(0, state_ms=NOW_MS))
     give(copy, old_batch(0))
     assert copy.awaits_clearance
     assert copy.bound_by is None
@@ -134,8 +134,8 @@ def test_what_waits_keeps_its_trouble_while_the_source_has_nothing_more(copy: Pa
 
 
 def test_a_perishable_batch_is_not_sent_before_it_is_clear() -> None:
-    copy = PartitionCopy(spec_of(), 1 << 20, clear=False)
-    copy.synced(Synced(next_offset=0))
+    copy = PartitionCopy(spec_of(), 1 << 20, clear_at=NOW_S + 30)
+    copy.synced(synced_at(0))
     give(copy, batch(0), old_batch(1))
     append(copy)
     assert copy.peek() is None
@@ -145,17 +145,17 @@ def test_a_perishable_batch_is_not_sent_before_it_is_clear() -> None:
 @pytest.mark.parametrize("waits", [True, False])
 def test_when_it_is_clear_the_target_is_asked_again(waits: bool) -> None:
     """Also with nothing at hand: what the target said before it was clear may be out of date by now."""
-    copy = PartitionCopy(spec_of(), 1 << 20, clear=False)
-    copy.synced(Synced(next_offset=0))
+    copy = PartitionCopy(spec_of(), 1 << 20, clear_at=NOW_S + 30)
+    copy.synced(synced_at(0))
     if waits:
         give(copy, old_batch(0))
-    copy.cleared()
+    copy.cleared(NOW_S + 30)
     assert copy.wants_resync
     assert copy.trouble is not None
     assert copy.trouble.event is Event.LEASE_WAIT
-    copy.synced(Synced(next_offset=1))
+    copy.synced(synced_at(1))
     give(copy, old_batch(1))
-    assert copy.take().base_offset == 1
+    assert copy.take().start.source == 1
 
 
 @pytest.mark.parametrize("first", [batch(0), old_batch(0)], ids=["fresh", "perishable"])
@@ -163,8 +163,8 @@ def test_a_lost_batch_takes_the_clearance_away(copy: PartitionCopy, first: bytea
     """A fresh one too: behind a perishable batch the broker would not know it again."""
     give(copy, first)
     copy.take()
-    copy.lost(BROKEN)
-    copy.synced(Synced(next_offset=0))
+    copy.lost(BROKEN, NOW_S)
+    copy.synced(synced_at(0))
     give(copy, old_batch(0))
     assert copy.peek() is None
     assert copy.awaits_clearance
@@ -173,7 +173,7 @@ def test_a_lost_batch_takes_the_clearance_away(copy: PartitionCopy, first: bytea
 @pytest.mark.parametrize("state_ms", [None, OLD_MS])
 def test_a_broker_that_may_have_forgotten_us_is_probed(state_ms: int | None) -> None:
     copy = PartitionCopy(spec_of(), 1 << 20)
-    copy.synced(Synced(next_offset=5, state_ms=state_ms))
+    copy.synced(synced_at(5, state_ms=state_ms))
     give(copy, batch(5), batch(6))
     copy.take()
     assert copy.peek() is None
@@ -193,7 +193,7 @@ def test_a_short_idleness_is_no_reason_to_probe(copy: PartitionCopy) -> None:
     give(copy, batch(0))
     append(copy)
     give(copy, batch(1), batch(2), now_ms=NOW_MS + DAY_MS // 4)
-    assert [copy.take().base_offset, copy.take().base_offset] == [1, 2]
+    assert [copy.take().start.source, copy.take().start.source] == [1, 2]
 
 
 # -- the lane

@@ -17,8 +17,9 @@ from heliograph.cluster.log_reads import OURSELVES, ProducerState, read_span
 from heliograph.copier import lane as lane_module
 from heliograph.copier import vigil
 from heliograph.copier.lease import Lease
-from heliograph.copier.partition_copy import PartitionCopy, Phase
-from heliograph.copier.resync import Question, ReadProducer, Synced, Unsettled
+from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.phases import Phase
+from heliograph.copier.resync import Question, ReadProducer, Unsettled
 from heliograph.model.errors import Disconnected, ProtocolError
 from heliograph.model.events import Event
 from heliograph.model.partition import TopicPartition
@@ -28,7 +29,19 @@ from heliograph.wire.error_codes import ErrorCode
 from tests.cluster.test_log_reads import FakeClient, span_of
 
 from .lane_world import LINK, Clock, place, until, world, write
-from .source_batches import NOW_MS, OLD_MS, OURS, batch, fetched, give, give_reply, old_batch, spec_of
+from .source_batches import (
+    NOW_MS,
+    NOW_S,
+    OLD_MS,
+    OURS,
+    batch,
+    fetched,
+    give,
+    give_reply,
+    old_batch,
+    spec_of,
+    synced_at,
+)
 from .two_logs import ask, half_way, log_of, state, stop_of
 
 BROKEN = Disconnected("broker-1:9092 closed the connection")
@@ -36,7 +49,7 @@ BROKEN = Disconnected("broker-1:9092 closed the connection")
 
 def copy_at(next_offset: int, state_ms: int | None = NOW_MS, source_epoch: int = -1) -> PartitionCopy:
     copy = PartitionCopy(spec_of(), 1 << 20)
-    copy.synced(Synced(next_offset=next_offset, state_ms=state_ms, source_epoch=source_epoch))
+    copy.synced(synced_at(next_offset, state_ms=state_ms, source_epoch=source_epoch))
     return copy
 
 
@@ -157,7 +170,7 @@ def test_rule_04_on_perishable_state_one_append_is_in_flight() -> None:
     copy = copy_at(0)
     give(copy, old_batch(0), old_batch(1), batch(2))
     for offset in range(2):
-        assert copy.take().base_offset == offset
+        assert copy.take().start.source == offset
         assert copy.peek() is None
         copy.appended(offset)
     assert phase_of(copy) is Phase.PROBE
@@ -182,7 +195,7 @@ def test_rule_05_an_acknowledgement_above_the_expected_offset_stops_loudly_whene
     copy.take()
     copy.take()
     if already == "drained":
-        copy.lost(BROKEN)
+        copy.lost(BROKEN, NOW_S)
     elif already == "retired":
         copy.retire()
     copy.appended(7)
@@ -203,7 +216,7 @@ def test_rule_06_after_an_unknown_outcome_all_answers_are_read_and_nothing_is_se
     assert phase_of(copy) is Phase.DRAIN
     copy.appended(2)
     assert phase_of(copy) is Phase.DRAIN
-    copy.lost(BROKEN)
+    copy.lost(BROKEN, NOW_S)
     assert copy.wants_resync
     assert copy.peek() is None
     assert copy.next_offset == 1
@@ -330,7 +343,7 @@ def test_rule_09_a_diverging_source_stops_a_target_that_holds_what_is_gone() -> 
     assert copy.wants_resync
     assert copy.trouble is not None
     assert copy.trouble.event is Event.SOURCE_DIVERGED
-    copy.synced(Synced(next_offset=10))
+    copy.synced(synced_at(10))
     assert copy.stopped is not None
     assert copy.stopped.reason == StopReason.DIVERGED
     assert "[8, 10)" in copy.stopped.message
@@ -343,10 +356,10 @@ def test_rule_09_a_diverging_source_does_not_stop_a_target_that_is_not_that_far(
     assert asked is not None
     give_reply(copy, fetched(diverging=(5, 8)), asked)
     assert copy.peek() is None
-    copy.synced(Synced(next_offset=8, source_epoch=5))
+    copy.synced(synced_at(8, source_epoch=5))
     assert copy.stopped is None
     give(copy, batch(8, leader_epoch=7))
-    assert copy.take().base_offset == 8
+    assert copy.take().start.source == 8
 
 
 async def test_rule_09_a_source_truncated_and_grown_again_stops_the_lanes_copy() -> None:

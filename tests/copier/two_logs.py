@@ -33,7 +33,7 @@ QUESTIONS_AT_MOST = 100
 def log_of(sizes: list[int], **changed: int) -> list[Batch]:
     batches, at = [], 0
     for count in sizes:
-        view = memoryview(batch(at, count, **changed))
+        view = memoryview(batch(at, count, **{"base_sequence": at, **changed}))
         batches.append((read_header(view), view))
         at += count
     return batches
@@ -89,7 +89,7 @@ def _holding(log: list[Batch], offset: int) -> Batch | None:
 
 
 def ask(logs: Logs) -> int:
-    return found_by(logs).next_offset
+    return found_by(logs).position.source
 
 
 def found_by(logs: Logs) -> Synced:

@@ -25,6 +25,7 @@ from heliograph.engine.frames import FRAME_LIMIT, Message, encode
 from heliograph.model.errors import PartitionStop
 from heliograph.model.events import Event, Trouble
 from heliograph.model.partition import MirrorPartition
+from heliograph.model.position import Position
 from heliograph.model.states import PartitionState, StopReason
 
 LONGEST_TOPIC = "t" * 249
@@ -115,7 +116,7 @@ def test_progress_is_the_same_on_the_other_side(progress: Progress) -> None:
 
 def test_progress_tells_why_a_partition_stopped_and_what_to_do() -> None:
     copy = PartitionCopy(spec_of("orders", 0), 1)
-    copy.synced(Synced(next_offset=5))
+    copy.synced(Synced(position=Position(source=5, target=5, sequence=5)))
     copy.interrupted(Trouble(Event.BROKER_AWAY, "broker-1 is gone"))
     assert progress_of(copy).trouble == "broker-1 is gone"
     assert progress_of(copy).next_offset == 5

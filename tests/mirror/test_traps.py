@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from heliograph.lab.cluster import LabCluster
-from heliograph.model.admission import SEQUENCES
+from heliograph.model.position import SEQUENCES
 from heliograph.model.settings import Settings
 from heliograph.model.states import PartitionState, StopReason
 from tests.simulation.real_partition import RealPartition

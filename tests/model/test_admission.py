@@ -10,16 +10,27 @@ from hypothesis import strategies as st
 
 from heliograph.model.admission import (
     Admitted,
+    Drift,
+    LastBatch,
     PartitionFacts,
     Refused,
     TopicFacts,
     admit_partition,
     admit_topic,
 )
+from heliograph.model.position import SEQUENCES, Position
 from heliograph.model.states import StopReason
 
 OURS, THEIRS = 0x4800_0000_0000_0001, 7
-SEQUENCES = 1 << 31
+
+
+def ours(last_sequence: int) -> LastBatch:
+    return LastBatch(producer_id=OURS, last_sequence=last_sequence)
+
+
+def at(offset: int) -> Admitted:
+    return Admitted(position=Position(source=offset, target=offset, sequence=offset % SEQUENCES))
+
 
 TOPIC = TopicFacts(
     source_cluster_id="sf-id",
@@ -35,11 +46,11 @@ HALF_WAY = PartitionFacts(
     target_start=0,
     target_end=50,
     producer_id=OURS,
-    last_producer_id=OURS,
+    last_batch=ours(49),
     last_sequence=49,
 )
-NEW = replace(HALF_WAY, target_end=0, last_producer_id=None, last_sequence=None)
-EMPTIED = replace(HALF_WAY, target_start=50, last_producer_id=None)
+NEW = replace(HALF_WAY, target_end=0, last_batch=None, last_sequence=None)
+EMPTIED = replace(HALF_WAY, target_start=50, last_batch=None)
 
 
 def refusal(verdict: Admitted | Refused | None) -> StopReason:
@@ -88,19 +99,21 @@ def test_a_target_that_says_it_keeps_batches_is_admitted() -> None:
 
 
 def test_a_mirror_in_good_order_goes_on_where_the_target_ends() -> None:
-    assert admit_partition(HALF_WAY) == Admitted(next_offset=50)
+    assert admit_partition(HALF_WAY) == at(50)
 
 
 def test_a_new_target_begins_at_zero() -> None:
-    assert admit_partition(NEW) == Admitted(next_offset=0)
+    assert admit_partition(NEW) == at(0)
 
 
 def test_a_complete_mirror_is_admitted() -> None:
-    assert admit_partition(replace(HALF_WAY, target_end=100, last_sequence=99)) == Admitted(next_offset=100)
+    assert admit_partition(replace(HALF_WAY, target_end=100, last_batch=ours(99), last_sequence=99)) == at(
+        100
+    )
 
 
 def test_an_empty_source_and_an_empty_target_are_a_mirror() -> None:
-    assert admit_partition(replace(NEW, source_end=0)) == Admitted(next_offset=0)
+    assert admit_partition(replace(NEW, source_end=0)) == at(0)
 
 
 def test_a_target_above_the_sources_end_is_refused() -> None:
@@ -110,7 +123,12 @@ def test_a_target_above_the_sources_end_is_refused() -> None:
 
 @pytest.mark.parametrize("writer", [-1, 0, THEIRS, OURS + 1])
 def test_a_last_batch_of_somebody_else_is_refused(writer: int) -> None:
-    assert refusal(admit_partition(replace(HALF_WAY, last_producer_id=writer))) is StopReason.FOREIGN
+    assert (
+        refusal(
+            admit_partition(replace(HALF_WAY, last_batch=LastBatch(producer_id=writer, last_sequence=49)))
+        )
+        is StopReason.FOREIGN
+    )
 
 
 @pytest.mark.parametrize("last_sequence", [0, 48, 50, SEQUENCES - 1])
@@ -118,18 +136,42 @@ def test_a_sequence_that_is_not_the_logs_end_is_refused(last_sequence: int) -> N
     assert refusal(admit_partition(replace(HALF_WAY, last_sequence=last_sequence))) is StopReason.SEQUENCE
 
 
+@pytest.mark.parametrize("last_sequence", [0, 48, 50, SEQUENCES - 1])
+def test_a_last_batch_whose_sequence_is_not_the_logs_end_is_refused(last_sequence: int) -> None:
+    """Also where the broker has forgotten us: one record too many looks like the source's where contents are alike."""
+    facts = replace(HALF_WAY, last_batch=ours(last_sequence), last_sequence=None)
+    assert refusal(admit_partition(facts)) is StopReason.SEQUENCE
+
+
+def test_a_last_batch_and_a_broker_that_disagree_are_refused() -> None:
+    facts = replace(HALF_WAY, last_batch=ours(49), last_sequence=48)
+    assert refusal(admit_partition(facts)) is StopReason.SEQUENCE
+
+
+def test_a_drift_that_is_allowed_moves_source_offset_and_sequence() -> None:
+    facts = replace(HALF_WAY, last_batch=ours(19), last_sequence=19, drift=Drift(offsets=10, sequences=30))
+    expected = Position(source=40, target=50, sequence=20)
+    assert admit_partition(facts) == Admitted(position=expected)
+    forgotten = replace(facts, last_sequence=None)
+    assert admit_partition(forgotten) == Admitted(position=expected)
+    assert admit_partition(replace(forgotten, last_batch=None, source_start=40)) == Admitted(
+        position=expected
+    )
+
+
 def test_a_new_target_log_under_remembered_state_is_refused() -> None:
     assert refusal(admit_partition(replace(NEW, last_sequence=49))) is StopReason.SEQUENCE
 
 
 def test_a_broker_that_forgot_us_is_no_reason_to_stop_while_the_last_batch_is_ours() -> None:
-    assert admit_partition(replace(HALF_WAY, last_sequence=None)) == Admitted(next_offset=50)
+    assert admit_partition(replace(HALF_WAY, last_sequence=None)) == at(50)
 
 
 @pytest.mark.parametrize("end", [SEQUENCES - 1, SEQUENCES, SEQUENCES + 1, 5 * SEQUENCES + 17])
 def test_sequences_wrap_where_the_protocol_says(end: int) -> None:
-    facts = replace(HALF_WAY, source_end=end + 5, target_end=end, last_sequence=(end - 1) % SEQUENCES)
-    assert admit_partition(facts) == Admitted(next_offset=end)
+    last = (end - 1) % SEQUENCES
+    facts = replace(HALF_WAY, source_end=end + 5, target_end=end, last_batch=ours(last), last_sequence=last)
+    assert admit_partition(facts) == at(end)
 
 
 def test_a_source_that_starts_above_zero_cannot_be_mirrored_into_a_new_target() -> None:
@@ -144,7 +186,7 @@ def test_records_lost_to_retention_are_named_exactly() -> None:
 
 
 def test_retention_that_just_reaches_the_position_loses_nothing() -> None:
-    assert admit_partition(replace(HALF_WAY, source_start=50)) == Admitted(next_offset=50)
+    assert admit_partition(replace(HALF_WAY, source_start=50)) == at(50)
 
 
 def test_an_emptied_target_nobody_signed_is_refused_while_the_source_still_has_its_records() -> None:
@@ -152,12 +194,12 @@ def test_an_emptied_target_nobody_signed_is_refused_while_the_source_still_has_i
 
 
 def test_an_emptied_target_whose_leader_remembers_us_goes_on() -> None:
-    assert admit_partition(EMPTIED) == Admitted(next_offset=50)
+    assert admit_partition(EMPTIED) == at(50)
 
 
 def test_both_logs_emptied_to_the_same_offset_go_on() -> None:
     facts = replace(EMPTIED, last_sequence=None, source_start=50)
-    assert admit_partition(facts) == Admitted(next_offset=50)
+    assert admit_partition(facts) == at(50)
 
 
 offsets = st.integers(0, 20)
@@ -168,7 +210,8 @@ facts_of_any_kind = st.builds(
     target_start=offsets,
     target_end=offsets,
     producer_id=st.just(OURS),
-    last_producer_id=st.sampled_from([None, OURS, THEIRS]),
+    last_batch=st.none()
+    | st.builds(LastBatch, producer_id=st.sampled_from([OURS, THEIRS]), last_sequence=st.integers(0, 20)),
     last_sequence=st.none() | st.integers(0, 20),
 )
 
@@ -180,8 +223,8 @@ def test_what_is_admitted_goes_on_at_the_targets_end_and_never_beyond_the_source
 ) -> None:
     verdict = admit_partition(facts)
     if isinstance(verdict, Admitted):
-        assert verdict.next_offset == facts.target_end
-        assert facts.source_start <= verdict.next_offset <= facts.source_end
-        assert facts.last_producer_id in (None, OURS)
+        assert verdict == at(facts.target_end)
+        assert facts.source_start <= facts.target_end <= facts.source_end
+        assert facts.last_batch is None or facts.last_batch.producer_id == OURS
     else:
         assert verdict.hint

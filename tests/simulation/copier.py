@@ -11,8 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from heliograph.copier.budget import ByteBudget, Parcel
+from heliograph.copier.clearance import CLEAR
 from heliograph.copier.lease import Lease
-from heliograph.copier.partition_copy import PartitionCopy, Phase
+from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.phases import Phase
 from heliograph.copier.recovery import stop_for_read
 from heliograph.copier.spec import CopySpec
 from heliograph.model.errors import BrokerRefused, Disconnected, PartitionStop
@@ -53,7 +55,13 @@ class SimCopier:
         self.world = world
         self.lane = lane
         self.lease = lease
-        self.copy = PartitionCopy(SPEC, HELD_BYTES, clear=clear_in_ms <= 0)
+        clear_at = world.now_ms + clear_in_ms if clear_in_ms > 0 else CLEAR
+        self.copy = PartitionCopy(
+            SPEC,
+            HELD_BYTES,
+            clear_at=clear_at,
+            flight_s=FLIGHT_MS,
+        )
         self.leader: Led | None = None
         self.source_leader: Led | None = None
         self.topic_ids: dict[str, str] = {}
@@ -64,8 +72,6 @@ class SimCopier:
         self._at_end = False  # the source had nothing more: a fetch waits there for what comes
         self._clearing = False
         self._idle_offset = -1
-        self._clear_at_ms = world.now_ms + clear_in_ms
-        self._losses = 0
         self._leaving = False
 
     def begin(self) -> None:
@@ -80,7 +86,6 @@ class SimCopier:
     def attend(self) -> None:
         """Something happened: see to what may be done now."""
         copy = self.copy
-        self._count_losses()
         if self.over:
             if copy.stopped is not None and copy.stopped not in self.world.stops:
                 self.world.stops.append(copy.stopped)
@@ -93,7 +98,7 @@ class SimCopier:
             return
         if copy.awaits_clearance and not self._clearing:
             self._clearing = True
-            self.lane.after(max(self._clear_at_ms - self.world.now_ms, 0), self._clear)
+            self.lane.after(max(int(copy.clear_at) - self.world.now_ms, 0), self._clear)
         self._send()
         if not self._fetching and not self._at_end and copy.fetch_offset() is not None:
             self._fetch()
@@ -101,19 +106,12 @@ class SimCopier:
     @property
     def is_clear(self) -> bool:
         """Nothing of this partition can be on its way."""
-        return self.copy.clear or self.world.now_ms >= self._clear_at_ms
-
-    def _count_losses(self) -> None:
-        """Each append that was lost may be on its way for a while from now on."""
-        if self._losses != self.copy.losses:
-            self._losses = self.copy.losses
-            self._clear_at_ms = max(self._clear_at_ms, self.world.now_ms + FLIGHT_MS)
+        return self.copy.is_clear(self.world.now_ms)
 
     def _clear(self) -> None:
         self._clearing = False
         if not self.over:
-            if self.copy.awaits_clearance and self.is_clear:
-                self.copy.cleared()
+            self.copy.cleared(self.world.now_ms)
             self.attend()
 
     def leave(self) -> None:
@@ -131,12 +129,12 @@ class SimCopier:
                 return
             if not (self.lease.exclusive if outgoing.perishable else self.lease.alive):
                 return
-            self.copy.take()
+            append = self.copy.take()
             plan = self.world.plan
             by_id = plan.produces_by_id and not plan.planted_names_only
             topic_id = self.topic_ids.get("target", "") if by_id else ""
-            self.world.tell(self.lane.name, "sends", outgoing.base_offset, "to", line.node)
-            line.send(bytes(outgoing.batch), topic_id, partial(self._settle, outgoing.base_offset))
+            self.world.tell(self.lane.name, "sends", outgoing.header.base_offset, "to", line.node)
+            line.send(bytes(append.batch), topic_id, partial(self._settle, outgoing.header.base_offset))
 
     def _line_for(self, led: Led, *, careful: bool) -> Line | None:
         """The line it is on; another one only when no answer is due, or batches could overtake each other."""
@@ -157,7 +155,7 @@ class SimCopier:
     def _settle(self, offset: int, answer: Answer | None) -> None:
         self.world.tell(self.lane.name, "hears of", offset, answer)
         if answer is None:
-            self.copy.lost(Disconnected("no answer"))
+            self.copy.lost(Disconnected("no answer"), self.world.now_ms)
         elif answer.error:
             self.copy.refused(answer.error, "")
         else:

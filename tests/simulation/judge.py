@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from heliograph.copier.partition_copy import Phase
+from heliograph.copier.phases import Phase
 from heliograph.model.states import StopReason
 from heliograph.wire.batch import payload_equal
 

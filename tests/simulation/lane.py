@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from heliograph.copier import lease
 from heliograph.copier.lease import Lease
-from heliograph.copier.partition_copy import Phase
+from heliograph.copier.phases import Phase
 
 from .control_wire import ControlWire, Message, scaled_ms
 from .copier import SimCopier

@@ -15,6 +15,7 @@ from unittest.mock import patch
 from heliograph.controller import placement
 from heliograph.controller.placement import Placement
 from heliograph.copier import resync
+from heliograph.copier.clearance import Clearance
 from heliograph.copier.lease import Lease
 from heliograph.copier.partition_copy import PartitionCopy
 
@@ -204,7 +205,7 @@ BUGS = (
     Planted(
         rule="11, taker",
         without="who takes a partition over does not wait for what is on its way",
-        patches=lambda: [patch.object(PartitionCopy, "clear", property(true, lambda *_: None), create=True)],
+        patches=lambda: [patch.object(Clearance, "clear", property(true, lambda *_: None), create=True)],
         meets=_is_old,
     ),
     Planted(

@@ -115,7 +115,7 @@ class Asking:
         if copy.wants_resync and copy.interruptions == self._interruptions:
             self._doubted = False
             copy.synced(found)
-            self._copier.world.tell(self._copier.lane.name, "is synced at", found.next_offset)
+            self._copier.world.tell(self._copier.lane.name, "is synced at", found.position.source)
             self._copier.source_changed()
         self._again()
 

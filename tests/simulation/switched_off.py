@@ -9,11 +9,15 @@ from typing import Any
 from heliograph.cluster.log_reads import LogSpan, ProducerState
 from heliograph.controller.placement import Placement
 from heliograph.copier import resync
-from heliograph.copier.partition_copy import Outgoing, PartitionCopy, Phase
+from heliograph.copier.batches import Append, SourceBatch
+from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.phases import Phase
 from heliograph.copier.resync import ReadProducer, ReadTargetLog, Unsettled
 from heliograph.copier.spec import CopySpec
 from heliograph.model.admission import Admitted, PartitionFacts, Refused, admit_partition
 from heliograph.model.errors import HeliographError
+from heliograph.model.position import SEQUENCES
+from heliograph.wire.batch import read_header
 
 from . import questions
 from .model_broker import Led, ModelPartition
@@ -46,12 +50,15 @@ def compare_nothing(*_: object) -> Generator[resync.Question, resync.Answer, int
 
 
 def admit_any_writer(facts: PartitionFacts) -> Admitted | Refused:
-    ours = facts.producer_id if facts.last_producer_id is not None else None
-    return admit_partition(replace(facts, last_producer_id=ours))
+    last = facts.last_batch
+    ours = None if last is None else replace(last, producer_id=facts.producer_id)
+    return admit_partition(replace(facts, last_batch=ours))
 
 
 def admit_any_sequence(facts: PartitionFacts) -> Admitted | Refused:
-    return admit_partition(replace(facts, last_sequence=None))
+    last = facts.last_batch
+    ours = None if last is None else replace(last, last_sequence=(facts.target_end - 1) % SEQUENCES)
+    return admit_partition(replace(facts, last_batch=ours, last_sequence=None))
 
 
 def stream_at_once(copy: PartitionCopy, found: resync.Synced) -> None:
@@ -60,34 +67,37 @@ def stream_at_once(copy: PartitionCopy, found: resync.Synced) -> None:
         copy.phase = Phase.STREAM
 
 
-def peek_many(copy: PartitionCopy) -> Outgoing | None:
+def peek_many(copy: PartitionCopy) -> SourceBatch | None:
     head = copy._queue[0] if copy._queue else None
     may = copy.phase is Phase.STREAM or (copy.phase is Phase.PROBE and not copy._in_flight)
     return head if may and head is not None and (copy.clear or not head.perishable) else None
 
 
-def take_and_go_on(copy: PartitionCopy) -> Outgoing:
+def take_and_go_on(copy: PartitionCopy) -> Append:
     phase = copy.phase
     outgoing = _take(copy)
     copy.phase = phase
     return outgoing
 
 
-def advance_to_stream(copy: PartitionCopy, outgoing: Outgoing) -> None:
+def advance_to_stream(copy: PartitionCopy, outgoing: Append) -> None:
     _advance(copy, outgoing)
     if copy.phase is Phase.PROBE:
         copy.phase = Phase.STREAM
 
 
 def believe_any_offset(copy: PartitionCopy, _base_offset: int) -> None:
-    _appended(copy, copy._in_flight[0].base_offset)
+    _appended(copy, copy._in_flight[0].start.target)
 
 
-def send_again(copy: PartitionCopy, problem: HeliographError) -> None:
+def send_again(copy: PartitionCopy, problem: HeliographError, now: float) -> None:
     if copy.phase in (Phase.PROBE, Phase.STREAM) and len(copy._in_flight) == 1:
-        copy._queue.appendleft(copy._in_flight.popleft())
+        append = copy._in_flight.popleft()
+        header = read_header(append.batch)._replace(base_offset=append.start.source)
+        copy._queue.appendleft(SourceBatch(header, append.batch, append.perishable, append.hold))
+        copy._sending, copy._way = append.start, None
     else:
-        _lost(copy, problem)
+        _lost(copy, problem, now)
 
 
 _take, _synced, _advance = PartitionCopy.take, PartitionCopy.synced, PartitionCopy._advance

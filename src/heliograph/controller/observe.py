@@ -13,6 +13,7 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.log_reads import read_batch, read_producer, read_span, read_stable_end
 from heliograph.cluster.metadata import ClusterMetadata, TopicMetadata
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
+from heliograph.model.admission import LastBatch
 from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.link import Link
 from heliograph.model.partition import TopicPartition
@@ -132,7 +133,9 @@ async def _see_target(target: ClusterClient, there: TopicPartition, own_id: int)
         source=None,
         source_end=None,
         target=span,
-        last_producer_id=last[0].producer_id if last else None,
+        last_batch=LastBatch(producer_id=last[0].producer_id, last_sequence=last[0].last_sequence)
+        if last
+        else None,
         producer=after,
         unreadable=None if settled else BEING_WRITTEN,
     )

@@ -145,7 +145,7 @@ def _plan_topic(
         if isinstance(verdict, Refused):
             refusals.append(RefusePartition(partition=partition, why=verdict))
         else:
-            next_offset = verdict.next_offset if verdict else _seen_offset(sight)
+            next_offset = verdict.position.source if verdict else _seen_offset(sight)
             copies.append(CopyPartition(spec=spec, next_offset=next_offset, goal=sight.source_end))
             wanted = True
     if wanted and target is None:
@@ -208,7 +208,7 @@ def _judge(spec: CopySpec, sight: PartitionSight) -> Admitted | Refused | None:
             target_start=target.start if target else 0,
             target_end=target.end if target else 0,
             producer_id=spec.producer_id,
-            last_producer_id=sight.last_producer_id,
+            last_batch=sight.last_batch,
             last_sequence=sight.producer.last_sequence if sight.producer else None,
         )
     )

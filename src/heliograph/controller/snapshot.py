@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.model.admission import LastBatch
 from heliograph.model.errors import ClusterUnreachable
 from heliograph.model.link import Link
 
@@ -22,7 +23,7 @@ class PartitionSight:
     source: LogSpan | None
     source_end: int | None
     target: LogSpan | None = None
-    last_producer_id: int | None = None
+    last_batch: LastBatch | None = None
     producer: ProducerState | None = None
     unreadable: str | None = None
 

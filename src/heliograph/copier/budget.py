@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 
 class ByteBudget:
@@ -113,13 +114,14 @@ class Parcel:
         self._holders = 1
         self._by_share: dict[Share, int] = {}
 
-    def hold(self, share: Share | None = None) -> None:
+    def hold(self, share: Share | None = None) -> Hold:
         self._holders += 1
         if share is not None:
             count = self._by_share.get(share, 0)
             self._by_share[share] = count + 1
             if count == 0:
                 share.pin(self._size_bytes)
+        return Hold(self, share)
 
     def release(self, share: Share | None = None) -> None:
         self._holders -= 1
@@ -130,3 +132,13 @@ class Parcel:
                 share.unpin(self._size_bytes)
         if self._holders == 0:
             self._budget.release(self._size_bytes)
+
+
+class Hold(NamedTuple):
+    """Keeps a parcel alive; to be released once."""
+
+    parcel: Parcel
+    share: Share | None
+
+    def release(self) -> None:
+        self.parcel.release(self.share)

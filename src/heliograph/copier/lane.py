@@ -18,11 +18,14 @@ from typing import Any
 
 from heliograph.cluster.metadata import Leader
 from heliograph.copier.budget import ByteBudget, Shares
-from heliograph.copier.partition_copy import PartitionCopy, Phase
+from heliograph.copier.clearance import CLEAR
+from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.phases import OVER, Phase
 from heliograph.copier.ports import SourcePort, TargetPort
 from heliograph.copier.resynchroniser import Resynchroniser, quietly
 from heliograph.copier.route import Route
 from heliograph.copier.spec import CopySpec
+from heliograph.copier.topic_ids import SOURCE, TARGET
 from heliograph.copier.vigil import Vigil
 from heliograph.copier.workers import Ends, Workers, line_of
 from heliograph.model.events import Event, Trouble
@@ -66,9 +69,9 @@ class Lane:
             return
         ends = self._ends[spec.partition.link]
         limit_bytes = 4 * ends.consumer.max_partition_fetch_bytes
-        copy = PartitionCopy(spec, held_limit_bytes=limit_bytes, clear=clear_in_s <= 0)
-        clear_at = asyncio.get_running_loop().time() + clear_in_s
-        self._routes[spec.partition] = route = Route(copy, ends.source, ends.target, clear_at=clear_at)
+        clear_at = asyncio.get_running_loop().time() + clear_in_s if clear_in_s > 0 else CLEAR
+        copy = PartitionCopy(spec, limit_bytes, clear_at=clear_at, flight_s=ends.flight_s)
+        self._routes[spec.partition] = route = Route(copy, ends.source, ends.target)
         self._route(route)
         self._attend(copy)
 
@@ -81,7 +84,7 @@ class Lane:
         self._retire(route)
         await self._settled(route)
         self._routes.pop(key, None)
-        return self._is_clear(route)
+        return route.copy.is_clear(asyncio.get_running_loop().time())
 
     # -- leases
 
@@ -104,20 +107,9 @@ class Lane:
         """Close the lines of links whose lease is over. To be called every now and then."""
         self._workers.lapse()
 
-    def _is_clear(self, route: Route) -> bool:
-        return route.copy.clear or asyncio.get_running_loop().time() >= route.clear_at
-
-    def _count_losses(self, route: Route) -> None:
-        """Each append that was lost may be on its way for a while from now on."""
-        if route.losses != route.copy.losses:
-            flight_s = self._ends_of(route).flight_s
-            route.losses = route.copy.losses
-            route.clear_at = max(route.clear_at, asyncio.get_running_loop().time() + flight_s)
-
     def _clear(self, route: Route) -> None:
         route.clearing = None
-        if route.copy.awaits_clearance and self._is_clear(route):
-            route.copy.cleared()
+        route.copy.cleared(asyncio.get_running_loop().time())
         self._attend(route.copy)
 
     async def drain(self) -> bool:
@@ -128,7 +120,8 @@ class Lane:
             self._retire(route)
         for route in list(self._routes.values()):
             await self._settled(route)
-        return all(self._is_clear(route) for route in self._routes.values())
+        now = asyncio.get_running_loop().time()
+        return all(route.copy.is_clear(now) for route in self._routes.values())
 
     async def aclose(self) -> None:
         self._draining = True  # answers that fail from now on must not set anything going
@@ -159,14 +152,13 @@ class Lane:
 
     def _route(self, route: Route) -> None:
         copy = route.copy
-        if copy.phase in (Phase.STOPPED, Phase.RETIRED):
+        if copy.over:
             return
-        recreated = route.recreated()
-        if recreated is not None:
-            copy.stop(recreated)
+        copy.seen_topic(SOURCE, route.source.topic_id(copy.spec.partition.source_topic))
+        copy.seen_topic(TARGET, route.target.topic_id(copy.spec.partition.target_topic))
+        if copy.over:
             self._attend(copy)
             return
-        copy.target_topic_id = route.target_topic_id
         source_leader = route.source.leader(copy.spec.partition.source)
         target_leader = route.target.leader(copy.spec.partition.target)
         if (source_leader, target_leader) != (route.source_leader, route.target_leader):
@@ -193,7 +185,7 @@ class Lane:
         route.target_leader = leader
         route.line = None
         if leader is not None:
-            route.copy.share = self._shares.of((id(route.target), leader.node))
+            route.copy.led_by(self._shares.of((id(route.target), leader.node)))
         self._attend(route.copy)
 
     def _set_apart(self, copy: PartitionCopy) -> None:
@@ -204,7 +196,7 @@ class Lane:
 
     def _hurry(self, route: Route, old_node: int) -> None:
         """A leader that was replaced because it hangs owes its answers for as long as the request timeout."""
-        waits = route.copy.phase in (Phase.DRAIN, Phase.STOPPED, Phase.RETIRED) and not route.copy.settled
+        waits = route.copy.phase in {Phase.DRAIN, *OVER} and not route.copy.settled
         if waits and (route.target_leader is None or route.target_leader.node != old_node):
             self._workers.close_lines(self._ends_of(route), old_node)
 
@@ -221,7 +213,7 @@ class Lane:
             look = now - looked_at >= LOOK_INTERVAL_S
             looked_at = now if look else looked_at
             routes = [r for r in self._routes.values() if look or not (r.source_leader and r.target_leader)]
-            active = [r for r in routes if r.copy.phase not in (Phase.STOPPED, Phase.RETIRED)]
+            active = [r for r in routes if not r.copy.over]
             for end in {id(end): end for r in active for end in (r.source, r.target)}.values():
                 if id(end) not in self._asked:
                     self._spawn(self._ask_again(end))
@@ -241,7 +233,6 @@ class Lane:
         route = self._routes.get(copy.spec.partition)
         if route is None or route.copy is not copy:
             return
-        self._count_losses(route)
         if self._draining:
             return
         if copy.phase is Phase.STOPPED:
@@ -253,8 +244,9 @@ class Lane:
                 route.resync = self._spawn(self._resynchronise(route))
             return
         if copy.awaits_clearance and route.clearing is None:
-            copy.trouble = _waits(route.clear_at - asyncio.get_running_loop().time())
-            route.clearing = asyncio.get_running_loop().call_at(route.clear_at, self._clear, route)
+            loop = asyncio.get_running_loop()
+            copy.troubled(_waits(copy.clear_at - loop.time()))
+            route.clearing = loop.call_at(copy.clear_at, self._clear, route)
         self._offer(route)
         if route.source_leader is not None and copy.fetch_offset() is not None:
             self._workers.fetcher(self._ends_of(route), route.source_leader.node).wake()

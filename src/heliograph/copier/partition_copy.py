@@ -1,111 +1,96 @@
-"""The state machine of one partition's copy: replies in, requests out. Sans I/O; the time is an argument.
+"""The state of one partition's copy, and its only owner: replies in, appends out. Sans I/O; the time is an argument.
 
-    RESYNC ──(synced)──▶ PROBE ──(acknowledged where expected)──▶ STREAM
-      ▲                    │                                        │
-      └───── DRAIN ◀───────┴── error, unknown outcome, duplicate ───┘
-    any ──▶ STOPPED: an integrity error, or a batch that cannot be copied; never left
-    any ──▶ RETIRED: the partition is no longer ours; answers that are due are awaited; never left
+The phases and what leads from one to the next are a table (copier/phases.py). Nobody else writes a field of this class.
 
-RESYNC   ask the target where the copy stands (copier/resync.py); nothing is fetched or sent.
-PROBE    one batch goes alone: only its acknowledgement shows that the broker has state for our producer id.
-         Were a second one behind it and the first refused, the second would count as the first ever: loss.
-STREAM   as many appends in flight as the caller likes, in order, on one connection.
-         Back to PROBE whenever the broker may have forgotten the id: behind a perishable batch, and after a long
-         idleness.
-DRAIN    an append failed: every answer that is due is awaited before the target is asked again, because a
-         request of a closed connection may still execute.
+    source batches, as they came ──▶ queue ──(its way is decided when it is taken)──▶ in flight ──▶ durable position
 
-A batch of records so old that the broker may forget the id right after it is *perishable*: nothing compares a second
-copy of it. It goes alone, under an exclusive lease (copier/lease.py), and only once every append that the last holder
-of the partition, or we ourselves, may still have on its way is over (`cleared`). Then the target is asked again.
+Back to PROBE whenever the broker may have forgotten our producer id: behind a perishable batch, and after a long
+idleness. A batch of records so old that the broker may forget the id right after it is *perishable*: nothing compares a
+second copy of it. It goes alone, under an exclusive lease (copier/lease.py), and only once every append that the last
+holder of the partition, or we ourselves, may still have on its way is over (`cleared`). Then the target is asked again.
 
-Promises: P1 and P2 by sequence = offset (compare-and-append), P3 by RESYNC, P6 by `stop`.
+Promises: P1 and P2 by sequences (compare-and-append), P3 by RESYNC, P6 by `stop`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from enum import Enum, auto
-from typing import NamedTuple
 
+from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.budget import Parcel, Share
-from heliograph.copier.passage import corrupt, prepare
+from heliograph.copier.clearance import CLEAR, Clearance
+from heliograph.copier.passage import Merge, Pass, Way, corrupt, pass_through, way_of
+from heliograph.copier.phases import OVER, SENDING, Happening, Phase, after
 from heliograph.copier.recovery import after_append
 from heliograph.copier.resync import Synced
 from heliograph.copier.spec import CopySpec
+from heliograph.copier.stops import diverged, truncated, wrong_place
+from heliograph.copier.topic_ids import TopicIds
 from heliograph.model.errors import CorruptBatch, HeliographError, LineLeft, PartitionStop
 from heliograph.model.events import Event, Trouble
-from heliograph.model.states import BoundBy, PartitionState, StopReason
+from heliograph.model.position import Position
+from heliograph.model.states import BoundBy, PartitionState
 from heliograph.wire.batch import split_batches
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition
 
-
-class Phase(Enum):
-    RESYNC = auto()
-    PROBE = auto()
-    STREAM = auto()
-    DRAIN = auto()
-    STOPPED = auto()
-    RETIRED = auto()
-
-
-class Outgoing(NamedTuple):
-    """A batch ready to be appended at exactly `base_offset`."""
-
-    base_offset: int
-    next_offset: int
-    records: int
-    perishable: bool
-    max_timestamp: int
-    batch: memoryview
-    parcel: Parcel
-    share: Share | None
-
-    def let_go(self) -> None:
-        """Its bytes are needed no more."""
-        self.parcel.release(self.share)
+NOWHERE = Position(source=0, target=0, sequence=0)
 
 
 class PartitionCopy:
     """`held_limit_bytes`: no more is fetched while this much waits here or is in flight.
 
-    `clear`: nobody, not even we, can have an append of this partition on its way.
+    `clear_at`: when all that the last holder of the partition has sent is over. `flight_s`: how long an append of ours
+    without an answer may still be on its way.
     """
 
-    def __init__(self, spec: CopySpec, held_limit_bytes: int, *, clear: bool = True) -> None:
+    def __init__(
+        self, spec: CopySpec, held_limit_bytes: int, *, clear_at: float = CLEAR, flight_s: float = 0.0
+    ) -> None:
         self.spec = spec
         self.phase = Phase.RESYNC
         self.stopped: PartitionStop | None = None
         self.trouble: Trouble | None = None  # why the last resynchronisation was needed or failed
-        self.clear = clear
-        self.losses = 0  # appends whose outcome nobody will tell
-        self.target_topic_id = b""  # empty where the target has none
         self.stale = False  # metadata must be read again before the target is asked
-        self.notices: list[
-            Trouble
-        ] = []  # what an operator must hear of though it is over; the reporter empties it
-        self.next_offset: int | None = None  # durable on the target; None until the first resynchronisation
+        self.durable: Position | None = None  # on the target; None until the first resynchronisation
         self.source_end = 0
         self.source_watermark = 0
         self.source_epoch = -1  # the leader epoch of the last batch fetched, or compared with the target's
-        self.share: Share | None = None  # of the target broker that leads the partition
         self.interruptions = 0  # how often what was known of the target went out of date
         self.records = 0
         self.size_bytes = 0
+        self.topic_ids = TopicIds(spec.partition)
+        self._clearance = Clearance(clear_at, flight_s)
+        self._notices: list[Trouble] = []
+        self._share: Share | None = None  # of the target broker that leads the partition
         self._held_limit_bytes = held_limit_bytes
-        self._fetch_offset = 0
-        self._heard = False  # the source has answered a fetch since the last resynchronisation
-        self._queue: deque[Outgoing] = deque()
-        self._in_flight: deque[Outgoing] = deque()
         self._held_bytes = 0
-        self._obstacle: PartitionStop | None = None  # met in the source; stops us once all before it is there
-        self._state_ms: int | None = (
-            None  # the record time by which the broker remembers our id; None: it does not
-        )
+        self._fetch_offset = 0
+        self._sending = NOWHERE  # where the next append goes
+        self._heard = False  # the source has answered a fetch since the last resynchronisation
+        self._queue: deque[SourceBatch] = deque()
+        self._way: Way | None = None  # of the first in the queue, once somebody has asked
+        self._in_flight: deque[Append] = deque()
+        self._obstacle: PartitionStop | None = None  # met behind all that is queued
+        # The record time by which the broker remembers our id; None: it does not.
+        self._state_ms: int | None = None
         self._diverged_at: int | None = None  # the source no longer holds what it held from here on
+        self._idle_at: Position | None = None  # where it was when idle copies were last looked at
+        self._held_since: float | None = (
+            None  # since when an open transaction has held the source's end back,
+        )
+        self._held_at = -1  # and where
 
     # -- what the caller may do now
+
+    @property
+    def next_offset(self) -> int | None:
+        """The next source offset to copy, by what is durable on the target."""
+        return None if self.durable is None else self.durable.source
+
+    @property
+    def over(self) -> bool:
+        return self.phase in OVER
 
     @property
     def wants_resync(self) -> bool:
@@ -119,27 +104,37 @@ class PartitionCopy:
     @property
     def flowing(self) -> bool:
         """It knows where it stands, and nothing is in its way."""
-        return self.phase in (Phase.PROBE, Phase.STREAM) and self._obstacle is None
+        return self.phase in SENDING and self._obstacle is None
 
     @property
     def held_back(self) -> bool:
         """It would fetch if there were room."""
-        enough = self._held_bytes >= self._held_limit_bytes or (self.share is not None and self.share.full)
+        enough = self._held_bytes >= self._held_limit_bytes or (self._share is not None and self._share.full)
         return self.flowing and enough
 
     def fetch_offset(self) -> int | None:
         """The offset to fetch from, None while nothing may be fetched."""
         return self._fetch_offset if self.flowing and not self.held_back else None
 
-    def peek(self) -> Outgoing | None:
-        """The batch that may be sent now; a perishable one under an exclusive lease only."""
-        if not self._queue or self.phase not in (Phase.PROBE, Phase.STREAM):
+    def peek(self) -> SourceBatch | None:
+        """What may be taken now; a perishable batch under an exclusive lease only."""
+        if not self._queue or self.phase not in SENDING:
             return None
         head = self._queue[0]
         alone = self.phase is Phase.PROBE or head.perishable
-        if (alone and self._in_flight) or (head.perishable and not self.clear):
+        if (alone and self._in_flight) or (head.perishable and not self._clearance.clear):
             return None
-        return head
+        return head if isinstance(self._way_of_head(), Pass | Merge) else None
+
+    def take(self) -> Append:
+        """Take what `peek` showed; its answer must come through `appended`, `refused` or `lost`."""
+        append = pass_through(self._queue.popleft(), self._sending, self.spec)
+        self._way = None
+        self._in_flight.append(append)
+        self._sending = append.end
+        if append.perishable:
+            self._enter(Happening.TOOK_OLD)  # nothing goes behind it, fresh or not, before it is acknowledged
+        return append
 
     @property
     def wants_exclusion(self) -> bool:
@@ -147,36 +142,41 @@ class PartitionCopy:
         return any(out.perishable for out in self._queue) or any(out.perishable for out in self._in_flight)
 
     @property
+    def clear(self) -> bool:
+        """Nobody, not even we, can have an append of this partition on its way; the target was asked since then."""
+        return self._clearance.clear
+
+    @property
+    def clear_at(self) -> float:
+        return self._clearance.over_at
+
+    def is_clear(self, now: float) -> bool:
+        return self._clearance.is_over(now)
+
+    @property
     def awaits_clearance(self) -> bool:
         """A perishable batch is next, and an append of somebody may still be on its way."""
-        return bool(self._queue) and self._queue[0].perishable and not self.clear
-
-    def take(self) -> Outgoing:
-        """Take what `peek` showed; its answer must come through `appended`, `refused` or `lost`."""
-        outgoing = self._queue.popleft()
-        self._in_flight.append(outgoing)
-        if outgoing.perishable:
-            self.phase = Phase.PROBE  # nothing goes behind it, fresh or not, before it is acknowledged
-        return outgoing
+        return bool(self._queue) and self._queue[0].perishable and not self._clearance.clear
 
     # -- replies
 
     def synced(self, found: Synced) -> None:
-        assert self.phase is Phase.RESYNC
         assert not self._queue
         assert not self._in_flight
-        if self._diverged_at is not None and found.next_offset > self._diverged_at:
-            self.stop(_diverged(self._diverged_at, found.next_offset))
+        position = found.position
+        if self._diverged_at is not None and position.source > self._diverged_at:
+            self.stop(diverged(self._diverged_at, position.source))
             return
-        if self.next_offset is not None and found.next_offset < self.next_offset:
-            self.notices.append(_truncated(self.next_offset, found.next_offset))
-        self.next_offset = self._fetch_offset = found.next_offset
+        if self.durable is not None and position.source < self.durable.source:
+            self.tell(truncated(self.durable.source, position.source))
+        self.durable = self._sending = position
+        self._fetch_offset = position.source
         self.source_epoch = found.source_epoch
         self._state_ms = found.state_ms
         self._obstacle = None
         self._diverged_at = None
         self._heard = False
-        self.phase = Phase.PROBE
+        self._enter(Happening.SYNCED)
 
     def fetched(self, reply: FetchedPartition, asked_offset: int, parcel: Parcel, now_ms: int) -> None:
         """Batches from the source; ignored if they are not what is wanted any more."""
@@ -186,97 +186,81 @@ class PartitionCopy:
             self._diverge(*reply.diverging_epoch)
             return
         self._heard = True
-        if not reply.records and not self._queue and not self._in_flight:
+        idle = not self._in_flight and not self._queue
+        if idle and not reply.records:
             self.trouble = None  # caught up: nothing is left that could be in trouble
         self.source_watermark = reply.high_watermark
         self.source_end = reply.last_stable_offset if reply.last_stable_offset >= 0 else reply.high_watermark
-        if not self._in_flight and not self._queue:
+        if idle:
             self._doubt_state(now_ms)
         try:
-            self._enqueue(reply.records, parcel, now_ms)
-        except PartitionStop as stop:
-            self._obstacle = stop
+            for header, batch in split_batches(reply.records):
+                if header.next_offset <= self._fetch_offset:
+                    continue  # before what was asked for
+                perishable = self.spec.is_perishable(header.max_timestamp, now_ms)
+                self._queue.append(SourceBatch(header, batch, perishable, parcel.hold(self._share)))
+                self.source_epoch = header.leader_epoch
+                self._held_bytes += len(batch)
+                self._fetch_offset = header.next_offset
         except CorruptBatch as problem:
             self._obstacle = corrupt(problem)
-        self._stop_at_obstacle()
+        self._stop_if_blocked()
+
+    def _doubt_state(self, now_ms: int) -> None:
+        """The broker may have forgotten us while nothing was written: the next append goes alone again."""
+        if self._state_ms is None or self.spec.is_perishable(self._state_ms, now_ms):
+            self._enter(Happening.DOUBTED)
 
     def _diverge(self, epoch: int, end_offset: int) -> None:
         self._diverged_at = end_offset
         problem = f"the source was truncated: its leader epoch {epoch} ends at {end_offset}"
         self._resync_later(Trouble(Event.SOURCE_DIVERGED, problem))
 
-    def _doubt_state(self, now_ms: int) -> None:
-        """The broker may have forgotten us while nothing was written: the next batch goes alone again."""
-        if self._state_ms is None or self.spec.is_perishable(self._state_ms, now_ms):
-            self.phase = Phase.PROBE
-
-    def _enqueue(self, records: memoryview, parcel: Parcel, now_ms: int) -> None:
-        for header, batch in split_batches(records):
-            if header.next_offset <= self._fetch_offset:
-                continue  # before what was asked for
-            prepare(header, batch, self._fetch_offset, self.spec)
-            parcel.hold(self.share)
-            self._queue.append(
-                Outgoing(
-                    header.base_offset,
-                    header.next_offset,
-                    header.records_count,
-                    self.spec.is_perishable(header.max_timestamp, now_ms),
-                    header.max_timestamp,
-                    batch,
-                    parcel,
-                    self.share,
-                )
-            )
-            self.source_epoch = header.leader_epoch
-            self._held_bytes += len(batch)
-            self._fetch_offset = header.next_offset
-
     def interrupted(self, trouble: Trouble, *, stale: bool = False) -> None:
         """A broker did not answer as it should: where the copy stands is checked again."""
         self._resync_later(trouble, stale=stale)
 
-    def cleared(self) -> None:
-        """Whatever was on its way is over: what is there now stays. The target is asked again: what it said before
-        may be out of date, whether or not a batch waits already."""
-        self.clear = True
-        self._resync_later(Trouble(Event.LEASE_WAIT, "older appends are over by now"))
+    def cleared(self, now: float) -> None:
+        """Time has passed. If whatever was on its way is over by now, what is there stays: the target is asked again,
+        because what it said before may be out of date, whether or not a batch waits already."""
+        if not self._clearance.clear and self._clearance.is_over(now):
+            self._clearance.clear = True
+            self._resync_later(Trouble(Event.LEASE_WAIT, "older appends are over by now"))
 
     def appended(self, base_offset: int) -> None:
         """The broker answered the oldest append with success, at this offset."""
-        outgoing = self._settle()
-        if base_offset > outgoing.base_offset:
-            self.stop(_wrong_place(outgoing.base_offset, base_offset))
-        elif self.phase is Phase.RETIRED and base_offset == outgoing.base_offset:
-            self.next_offset = outgoing.next_offset
-        elif self.phase not in (Phase.PROBE, Phase.STREAM):
+        append = self._settle()
+        expected = append.start.target
+        if base_offset > expected:
+            self.stop(wrong_place(expected, base_offset))
+        elif self.phase is Phase.RETIRED and base_offset == expected:
+            self.durable = append.end
+        elif self.phase not in SENDING:
             self._drained()
-        elif base_offset == outgoing.base_offset:
-            self._advance(outgoing)
+        elif base_offset == expected:
+            self._advance(append)
         else:
-            self._resync_later(
-                Trouble(Event.RACED, f"another copier had appended offset {outgoing.base_offset} before")
-            )
+            self._resync_later(Trouble(Event.RACED, f"another copier had appended offset {expected} before"))
 
     def refused(self, code: int, message: str) -> None:
         """The broker answered the oldest append with an error."""
-        outgoing = self._settle()
-        if self.phase not in (Phase.PROBE, Phase.STREAM):
+        append = self._settle()
+        if self.phase not in SENDING:
             self._drained()
             return
-        demand = after_append(code, message, outgoing.base_offset)
+        at = append.start.target
+        demand = after_append(code, message, at)
         if isinstance(demand, PartitionStop):
             self.stop(demand)
         else:
-            words = f"append at {outgoing.base_offset}: {ErrorCode.name_of(code)}"
+            words = f"append at {at}: {ErrorCode.name_of(code)}"
             self._resync_later(Trouble(demand.event, words), stale=demand.refresh)
 
-    def lost(self, problem: HeliographError) -> None:
+    def lost(self, problem: HeliographError, now: float) -> None:
         """No answer to the oldest append will come: its outcome is unknown, and it may still execute. A fresh one
         too must be over before a perishable batch makes the broker forget what it would compare it with."""
         self._settle()
-        self.clear = False
-        self.losses += 1
+        self._clearance.lost(now)
         if isinstance(problem, LineLeft):
             self._resync_later(self.trouble)  # our own doing, and mended at once: nothing to tell
         else:
@@ -285,56 +269,133 @@ class PartitionCopy:
     def stop(self, stop: PartitionStop) -> None:
         self.stopped = self.stopped or stop
         self.interruptions += 1
-        self.phase = Phase.STOPPED
+        self._enter(Happening.STOP)
         self._drop_queue()
 
     def retire(self) -> None:
         """Send and fetch no more."""
         self.interruptions += 1
-        if self.phase is not Phase.STOPPED:
-            self.phase = Phase.RETIRED
+        self._enter(Happening.RETIRE)
         self._drop_queue()
+
+    # -- what others learn on its behalf
+
+    def troubled(self, trouble: Trouble) -> None:
+        """It recovers, or waits, by itself; this is why."""
+        self.trouble = trouble
+
+    def tell(self, notice: Trouble) -> None:
+        """Something that an operator must hear of though it is over."""
+        self._notices.append(notice)
+
+    @property
+    def notices(self) -> tuple[Trouble, ...]:
+        return tuple(self._notices)
+
+    def take_notices(self) -> list[Trouble]:
+        notices, self._notices = self._notices, []
+        return notices
+
+    def refreshed(self) -> None:
+        """Metadata is being read again."""
+        self.stale = False
+
+    def seen_topic(self, side: str, topic_id: str) -> None:
+        """What metadata calls the topic now."""
+        recreated = self.topic_ids.seen(side, topic_id)
+        if recreated is not None and not self.over:
+            self.stop(recreated)
+
+    def led_by(self, share: Share) -> None:
+        """The target partition has this leader; what is queued from now on counts against its share."""
+        self._share = share
+
+    # -- what makes no noise (copier/vigil.py)
+
+    def stands_still(self) -> bool:
+        """Whether it expects no answer and stands where it stood when this was last asked."""
+        was_at, self._idle_at = self._idle_at, self.durable
+        return self._is_idle_at(was_at)
+
+    def compare_end(self, end: int) -> bool:
+        """The target's log end, asked for a copy that stood still. Whether it has moved without us."""
+        if self.durable is None or not self._is_idle_at(self._idle_at) or end == self.durable.target:
+            return False
+        problem = f"the target ends at {end}, not at {self.durable.target} any more"
+        self._resync_later(Trouble(Event.UNSETTLED, problem))
+        return True
+
+    def _is_idle_at(self, position: Position | None) -> bool:
+        return self.flowing and self.settled and self.durable == position
+
+    def held_by_transaction(self, now: float, limit_s: float) -> bool:
+        """Whether an open transaction has held it back for that long; once for each."""
+        waits = self.flowing and self.next_offset == self.source_end < self.source_watermark
+        if not waits:
+            self._held_since = None
+        elif self._held_since is None or self._held_at != self.source_end:
+            self._held_since, self._held_at = now, self.source_end
+        elif now - self._held_since >= limit_s:
+            self._held_since = float("inf")
+            return True
+        return False
 
     # -- inside
 
-    def _advance(self, outgoing: Outgoing) -> None:
-        self.trouble = None
-        self.next_offset = outgoing.next_offset
-        self.records += outgoing.records
-        self.size_bytes += len(outgoing.batch)
-        self._state_ms = outgoing.max_timestamp
-        self.phase = Phase.PROBE if outgoing.perishable else Phase.STREAM
-        self._stop_at_obstacle()
+    def _enter(self, happening: Happening) -> None:
+        self.phase = after(self.phase, happening)
 
-    def _stop_at_obstacle(self) -> None:
-        if self._obstacle is not None and not self._queue and not self._in_flight:
+    def _advance(self, append: Append) -> None:
+        self.trouble = None
+        self.durable = append.end
+        self.records += append.records
+        self.size_bytes += len(append.batch)
+        self._state_ms = append.max_timestamp
+        self._enter(Happening.ACKED_OLD if append.perishable else Happening.ACKED)
+        self._stop_if_blocked()
+
+    def _way_of_head(self) -> Way:
+        if self._way is None:
+            self._way = way_of(self._queue[0], self._sending.source, self.spec)
+        return self._way
+
+    def _stop_if_blocked(self) -> None:
+        """Once all before it is there: then the copy is as long as it can be."""
+        if self._in_flight or self.phase not in SENDING:
+            return
+        if self._queue:
+            way = self._way_of_head()
+            if not isinstance(way, Pass | Merge):
+                self.stop(way.why)
+        elif self._obstacle is not None:
             self.stop(self._obstacle)
 
     def _resync_later(self, trouble: Trouble | None, *, stale: bool = False) -> None:
-        if self.phase in (Phase.STOPPED, Phase.RETIRED):
+        if self.over:
             return
         self.interruptions += 1
         self.trouble = trouble
         self.stale = self.stale or stale
         self._drop_queue()
-        self.phase = Phase.DRAIN
+        self._enter(Happening.TROUBLE)
         self._drained()
 
     def _drained(self) -> None:
         if self.phase is Phase.DRAIN and not self._in_flight:
-            self.phase = Phase.RESYNC
+            self._enter(Happening.SETTLED)
 
-    def _settle(self) -> Outgoing:
-        outgoing = self._in_flight.popleft()
-        self._held_bytes -= len(outgoing.batch)
-        outgoing.let_go()
-        return outgoing
+    def _settle(self) -> Append:
+        append = self._in_flight.popleft()
+        self._held_bytes -= len(append.batch)
+        append.release()
+        return append
 
     def _drop_queue(self) -> None:
+        self._way = None
         while self._queue:
-            outgoing = self._queue.popleft()
-            self._held_bytes -= len(outgoing.batch)
-            outgoing.let_go()
+            waiting = self._queue.popleft()
+            self._held_bytes -= waiting.size_bytes
+            waiting.release()
 
     # -- for reports
 
@@ -343,7 +404,7 @@ class PartitionCopy:
         """What the copy waits for; None while it does not flow, or must not send yet."""
         if not self.flowing or self.awaits_clearance:
             return None
-        if self._in_flight or (self.share is not None and self.share.full):
+        if self._in_flight or (self._share is not None and self._share.full):
             return BoundBy.TARGET
         return BoundBy.LANE if self._queue else BoundBy.SOURCE
 
@@ -351,32 +412,7 @@ class PartitionCopy:
     def state(self) -> PartitionState:
         if self.phase is Phase.STOPPED:
             return PartitionState.STOPPED
-        if self.phase is Phase.RESYNC or self.next_offset is None:
+        if self.phase is Phase.RESYNC or self.durable is None:
             return PartitionState.ALIGNING
-        caught_up = self._heard and self.next_offset >= self.source_end
+        caught_up = self._heard and self.durable.source >= self.source_end
         return PartitionState.CAUGHT_UP if caught_up else PartitionState.COPYING
-
-
-def _truncated(known: int, found: int) -> Trouble:
-    return Trouble(
-        Event.TARGET_TRUNCATED,
-        f"the target lost acknowledged offsets [{found}, {known}): they are copied again",
-    )
-
-
-def _diverged(diverged_at: int, target_end: int) -> PartitionStop:
-    return PartitionStop(
-        StopReason.DIVERGED,
-        f"the source was truncated at {diverged_at}, the target holds its former offsets [{diverged_at}, {target_end})",
-        hint="records that consumers of the target may have read are gone from the source: compare both topics, then"
-        " delete the target topic to mirror it afresh",
-    )
-
-
-def _wrong_place(expected: int, actual: int) -> PartitionStop:
-    return PartitionStop(
-        StopReason.WRONG_PLACE,
-        f"the batch for offset {expected} was appended at {actual}: somebody else writes to the target",
-        hint="only the link may write to a mirrored topic: stop the other writer, then delete the target topic to"
-        " mirror it afresh",
-    )

@@ -1,10 +1,20 @@
-"""Which way a source batch goes. Today there is one way, passing through; whatever cannot take it stops the
-partition with what was met and at which offset (P6). No I/O, no state."""
+"""Which way a source batch goes, decided when it is its turn. No I/O, no state.
+
+Pass      its header is rewritten in place, its records are never looked at
+Merge     with the small ones behind it; not chosen yet
+Reencode  its records can be copied, the batch as it is cannot: not built yet, stops the partition
+Gap       offsets that hold no record to copy: not built yet, stops the partition
+Stop      nothing can be made of it: stops the partition with what was met and at which offset (P6)
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.model.errors import CorruptBatch, PartitionStop
+from heliograph.model.position import Position
 from heliograph.model.producer_id import mirrored_from
 from heliograph.model.states import StopReason
 from heliograph.wire.batch import MAGIC, BatchHeader, rewrite, verify_crc
@@ -12,24 +22,92 @@ from heliograph.wire.batch import MAGIC, BatchHeader, rewrite, verify_crc
 _NOT_YET = "exclude the topic for now: copying this is not built yet"
 
 
-def prepare(header: BatchHeader, batch: memoryview, next_offset: int, spec: CopySpec) -> None:
-    """Make a fetched batch ready to be appended at `next_offset`, in place, or raise `PartitionStop`.
+@dataclass(frozen=True, slots=True)
+class Pass:
+    pass
 
-    The checksum is verified before it is computed anew: a corrupt batch never gets a valid one.
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    batches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reencode:
+    why: PartitionStop
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """[from, next_offset) of the source."""
+
+    next_offset: int
+    why: PartitionStop
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    why: PartitionStop
+
+
+Way = Pass | Merge | Reencode | Gap | Stop
+PASS = Pass()
+
+
+def way_of(waiting: SourceBatch, next_offset: int, spec: CopySpec) -> Way:
+    """The way of the batch that comes next, where `next_offset` is the next one of the source to copy.
+
+    A batch that is to go on is verified here, before its checksum is computed anew: a corrupt one never gets a valid
+    checksum.
     """
-    stop = _obstacle(header, next_offset, spec)
-    if stop is not None:
-        raise stop
-    try:
-        verify_crc(header, batch)
-    except CorruptBatch as problem:
-        raise corrupt(problem) from problem
+    way = _way_by_header(waiting.header, next_offset, spec)
+    if way is PASS:
+        try:
+            verify_crc(waiting.header, waiting.batch)
+        except CorruptBatch as problem:
+            return Stop(corrupt(problem))
+    return way
+
+
+def _way_by_header(header: BatchHeader, next_offset: int, spec: CopySpec) -> Way:
+    at = header.base_offset
+    if header.magic != MAGIC:
+        return Reencode(_met(StopReason.OLD_FORMAT, f"a message of format {header.magic} at offset {at}"))
+    if header.is_control:
+        return Gap(
+            header.next_offset, _met(StopReason.CONTROL_BATCH, f"a transaction's marker at offset {at}")
+        )
+    if header.is_transactional:
+        return Stop(_met(StopReason.TRANSACTIONAL_BATCH, f"a transactional batch at offset {at}"))
+    if header.is_log_append_time:
+        return Reencode(_met(StopReason.LOG_APPEND_TIME, f"a batch with log append time at offset {at}"))
+    if at > next_offset:
+        return Gap(at, _met(StopReason.HOLES, f"no records at offsets [{next_offset}, {at})"))
+    if at < next_offset:
+        around = f"a batch [{at}, {header.next_offset}) around the position {next_offset}"
+        return Reencode(_met(StopReason.HOLES, around))
+    if not header.is_dense:
+        holes = f"a batch with holes at offsets [{at}, {header.next_offset})"
+        return Reencode(_met(StopReason.HOLES, holes))
+    if mirrored_from(header.producer_id, spec.target_cluster_id):
+        return Stop(_mirrored_back(at))
+    if header.size_bytes > spec.max_batch_bytes:
+        return Reencode(_too_large(header, spec))
+    return PASS
+
+
+def pass_through(waiting: SourceBatch, start: Position, spec: CopySpec) -> Append:
+    """Make a batch whose way is `Pass` ready to be appended at `start`, in place."""
+    header, batch, perishable, hold = waiting
     rewrite(
         batch,
         producer_id=spec.producer_id,
         producer_epoch=PRODUCER_EPOCH,
-        base_sequence=spec.sequence_of(header.base_offset),
+        base_sequence=start.sequence,
     )
+    records = header.records_count
+    end = start.after(source_offsets=header.next_offset - header.base_offset, records=records)
+    return Append(start, end, records, perishable, header.max_timestamp, batch, hold)
 
 
 def corrupt(problem: CorruptBatch) -> PartitionStop:
@@ -40,38 +118,22 @@ def corrupt(problem: CorruptBatch) -> PartitionStop:
     )
 
 
-def _obstacle(header: BatchHeader, next_offset: int, spec: CopySpec) -> PartitionStop | None:
-    at = header.base_offset
-    if header.magic != MAGIC:
-        return _stop(StopReason.OLD_FORMAT, f"a message of format {header.magic} at offset {at}")
-    if header.is_control:
-        return _stop(StopReason.CONTROL_BATCH, f"a transaction's marker at offset {at}")
-    if header.is_transactional:
-        return _stop(StopReason.TRANSACTIONAL_BATCH, f"a transactional batch at offset {at}")
-    if header.is_log_append_time:
-        return _stop(StopReason.LOG_APPEND_TIME, f"a batch with log append time at offset {at}")
-    if at > next_offset:
-        return _stop(StopReason.HOLES, f"no records at offsets [{next_offset}, {at})")
-    if at < next_offset:
-        return _stop(
-            StopReason.HOLES, f"a batch [{at}, {header.next_offset}) around the position {next_offset}"
-        )
-    if not header.is_dense:
-        return _stop(StopReason.HOLES, f"a batch with holes at offsets [{at}, {header.next_offset})")
-    if mirrored_from(header.producer_id, spec.target_cluster_id):
-        return PartitionStop(
-            StopReason.LOOP,
-            f"the batch at offset {at} was mirrored from the target itself",
-            hint="two links mirror one topic in both directions: exclude it from one of them",
-        )
-    if header.size_bytes > spec.max_batch_bytes:
-        return PartitionStop(
-            StopReason.TOO_LARGE,
-            f"the batch at offset {at} has {header.size_bytes} bytes, the target takes {spec.max_batch_bytes}",
-            hint="raise max.message.bytes on the target topic, then start again",
-        )
-    return None
-
-
-def _stop(reason: StopReason, met: str) -> PartitionStop:
+def _met(reason: StopReason, met: str) -> PartitionStop:
     return PartitionStop(reason, f"the source holds {met}", hint=_NOT_YET)
+
+
+def _mirrored_back(offset: int) -> PartitionStop:
+    return PartitionStop(
+        StopReason.LOOP,
+        f"the batch at offset {offset} was mirrored from the target itself",
+        hint="two links mirror one topic in both directions: exclude it from one of them",
+    )
+
+
+def _too_large(header: BatchHeader, spec: CopySpec) -> PartitionStop:
+    return PartitionStop(
+        StopReason.TOO_LARGE,
+        f"the batch at offset {header.base_offset} has {header.size_bytes} bytes, the target takes"
+        f" {spec.max_batch_bytes}",
+        hint="raise max.message.bytes on the target topic, then start again",
+    )

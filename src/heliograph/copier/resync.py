@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from heliograph.cluster.log_reads import LogSpan, ProducerState
 from heliograph.copier.ports import Batch
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
-from heliograph.model.admission import Admitted, PartitionFacts, Refused, admit_partition
+from heliograph.model.admission import Admitted, LastBatch, PartitionFacts, Refused, admit_partition
 from heliograph.model.errors import PartitionStop
+from heliograph.model.position import Position
 from heliograph.model.states import StopReason
-from heliograph.wire.batch import payload_equal
+from heliograph.wire.batch import BatchHeader, payload_equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Synced:
     """Where the copy stands. `state_ms`: the record time by which the broker remembers our producer id, None where it
     does not. `source_epoch`: the leader epoch of the source's last batch that the target holds too, -1 if unknown."""
 
-    next_offset: int
+    position: Position
     state_ms: int | None = None
     source_epoch: int = -1
 
@@ -90,7 +91,7 @@ def resynchronise(spec: CopySpec) -> Resync:
         target_start=target.start,
         target_end=target.end,
         producer_id=spec.producer_id,
-        last_producer_id=last[0].producer_id if last else None,
+        last_batch=_signature(last[0]) if last else None,
         last_sequence=producer.last_sequence if producer else None,
     )
     verdict = admit_partition(facts)
@@ -101,10 +102,14 @@ def resynchronise(spec: CopySpec) -> Resync:
         source_epoch = yield from _compare(last, source)
     assert isinstance(verdict, Admitted)
     return Synced(
-        next_offset=verdict.next_offset,
+        position=verdict.position,
         state_ms=producer.last_timestamp if producer else None,
         source_epoch=source_epoch,
     )
+
+
+def _signature(header: BatchHeader) -> LastBatch:
+    return LastBatch(producer_id=header.producer_id, last_sequence=header.last_sequence)
 
 
 def _settled(spec: CopySpec) -> Generator[Question, Answer, tuple[ProducerState | None, LogSpan]]:

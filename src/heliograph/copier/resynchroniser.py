@@ -92,7 +92,7 @@ class Resynchroniser:
             return
         if route.fruitless >= TOLD_AFTER:
             event = Event.LEADER_MOVED if isinstance(problem, BrokerRefused) else Event.BROKER_AWAY
-            route.copy.trouble = Trouble(event, problem.message)
+            route.copy.troubled(Trouble(event, problem.message))
         await self._refresh(route)
 
     async def _doubt(self, route: Route, stop: PartitionStop) -> None:
@@ -104,7 +104,7 @@ class Resynchroniser:
         await self._refresh(route)
 
     async def _refresh(self, route: Route) -> None:
-        route.copy.stale = False
+        route.copy.refreshed()
         await asyncio.gather(quietly(route.source.refresh), quietly(route.target.refresh))
         self._on_refreshed(route)
 
@@ -130,10 +130,8 @@ async def _pause(route: Route) -> None:
 async def _wait_to_settle(route: Route, rounds: int) -> None:
     """Without a slot, so that others ask meanwhile; and not mute for ever."""
     if rounds >= UNSETTLED_TOLD_AFTER:
-        route.copy.trouble = Trouble(
-            Event.UNSETTLED,
-            "the last records are not on all in-sync replicas yet, or somebody else is writing",
-        )
+        words = "the last records are not on all in-sync replicas yet, or somebody else is writing"
+        route.copy.troubled(Trouble(Event.UNSETTLED, words))
     await asyncio.sleep(UNSETTLED_WAIT_S)
 
 

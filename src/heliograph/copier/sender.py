@@ -12,8 +12,9 @@ from collections.abc import Callable
 from functools import partial
 
 from heliograph.cluster.line_name import LineName
+from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.lease import Lease
-from heliograph.copier.partition_copy import Outgoing, PartitionCopy
+from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import LinePort, TargetPort
 from heliograph.copier.recovery import stop_for_read
 from heliograph.model.errors import (
@@ -30,7 +31,7 @@ from heliograph.wire.produce import ProducedPartition, ProduceEntry
 
 TOLD_AFTER_S = 3.0
 
-Sent = dict[tuple[str, int], tuple[PartitionCopy, Outgoing]]
+Sent = dict[tuple[str, int], tuple[PartitionCopy, Append]]
 
 
 class Sender:
@@ -104,7 +105,7 @@ class Sender:
         """As many requests as may be in flight, without a turn of the event loop in between."""
         while self._in_flight < self._in_flight_limit and (sent := self._gather()):
             entries = [
-                ProduceEntry(where[0], where[1], out.batch, copy.target_topic_id)
+                ProduceEntry(where[0], where[1], out.batch, copy.topic_ids.target)
                 for where, (copy, out) in sent.items()
             ]
             self._in_flight += 1
@@ -115,32 +116,31 @@ class Sender:
         sent: Sent = {}
         size_bytes = 0
         for copy in list(self._ready):
-            outgoing = self._may_send(copy)
-            if outgoing is None:
+            waiting = self._may_send(copy)
+            if waiting is None:
                 del self._ready[copy]
                 continue
-            if sent and size_bytes + len(outgoing.batch) > self._request_bytes:
+            if sent and size_bytes + waiting.size_bytes > self._request_bytes:
                 break
             where = copy.spec.partition.target
             if where in sent:
                 continue  # a second copier of the partition waits for the next request
-            sent[where] = (copy, copy.take())
-            size_bytes += len(outgoing.batch)
+            sent[where] = (copy, append := copy.take())
+            size_bytes += len(append.batch)
             del self._ready[copy]
             if self._may_send(copy) is not None:
                 self._ready[copy] = None
         return sent
 
-    def _may_send(self, copy: PartitionCopy) -> Outgoing | None:
-        outgoing = copy.peek()
-        if outgoing is None or outgoing.perishable is not self._name.careful:
+    def _may_send(self, copy: PartitionCopy) -> SourceBatch | None:
+        waiting = copy.peek()
+        if waiting is None or waiting.perishable is not self._name.careful:
             return None
         allowed = self._is_allowed()
         if not allowed and self._lease.lacked_s >= TOLD_AFTER_S:
-            copy.trouble = Trouble(
-                Event.LEASE_WAIT, "the driver is silent, or not elected: appends wait for it"
-            )
-        return outgoing if allowed else None
+            words = "the driver is silent, or not elected: appends wait for it"
+            copy.troubled(Trouble(Event.LEASE_WAIT, words))
+        return waiting if allowed else None
 
     def _is_allowed(self) -> bool:
         """Only perishable batches are on a careful line, and no others."""
@@ -173,7 +173,7 @@ class Sender:
         self, copy: PartitionCopy, answer: ProducedPartition | None, missing: HeliographError
     ) -> None:
         if answer is None:
-            copy.lost(missing)
+            copy.lost(missing, asyncio.get_running_loop().time())
         elif answer.error:
             if answer.error == ErrorCode.REQUEST_TIMED_OUT:
                 self._on_slow(copy)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from heliograph.model.admission import SEQUENCES
 from heliograph.model.partition import MirrorPartition
 
 PRODUCER_EPOCH = 0
@@ -25,10 +24,6 @@ class CopySpec:
     producer_id: int
     max_batch_bytes: int
     state_lasts_ms: int = STATE_LASTS_MS
-
-    def sequence_of(self, offset: int) -> int:
-        """With identical offsets and no fillers, a record's sequence is its offset."""
-        return offset % SEQUENCES
 
     def is_perishable(self, timestamp_ms: int, now_ms: int) -> bool:
         """Whether brokers may forget the producer id soon after a record of this time. By half of what they

@@ -49,10 +49,7 @@ class Vigil:
         """Those that stand where they stood at the last look, and expect no answer."""
         idle: dict[tuple[TargetPort, int], list[Route]] = defaultdict(list)
         for route in self._routes.values():
-            copy = route.copy
-            still = copy.flowing and copy.settled and copy.next_offset == route.idle_offset
-            route.idle_offset = copy.next_offset if copy.next_offset is not None else -1
-            if still and route.target_leader is not None:
+            if route.copy.stands_still() and route.target_leader is not None:
                 idle[route.target, route.target_leader.node].append(route)
         return idle
 
@@ -63,32 +60,16 @@ class Vigil:
         except (RequestFailed, ProtocolError, TimeoutError):
             return  # a broker that is away is found by whoever has something to append
         for route in routes:
-            copy = route.copy
-            end = ends.get(copy.spec.partition.target)
-            moved_on = not (copy.flowing and copy.settled) or copy.next_offset != route.idle_offset
-            if end is None or moved_on or end == copy.next_offset:
-                continue
-            problem = f"the target ends at {end}, not at {copy.next_offset} any more"
-            copy.interrupted(Trouble(Event.UNSETTLED, problem))
-            self._on_change(copy)
+            end = ends.get(route.copy.spec.partition.target)
+            if end is not None and route.copy.compare_end(end):
+                self._on_change(route.copy)
 
     # -- the source's last stable offset
 
     def _held_back(self) -> list[Route]:
         """Those that an open transaction has held back for long; each is told of once."""
         now = asyncio.get_running_loop().time()
-        held = []
-        for route in self._routes.values():
-            copy = route.copy
-            waits = copy.flowing and copy.next_offset == copy.source_end < copy.source_watermark
-            if not waits:
-                route.held_since = None
-            elif route.held_since is None or route.held_at != copy.source_end:
-                route.held_since, route.held_at = now, copy.source_end
-            elif now - route.held_since >= HELD_LIMIT_S:
-                route.held_since = float("inf")
-                held.append(route)
-        return held
+        return [route for route in self._routes.values() if route.copy.held_by_transaction(now, HELD_LIMIT_S)]
 
     async def _tell_of_transaction(self, route: Route) -> None:
         copy = route.copy
@@ -99,7 +80,7 @@ class Vigil:
             who = f"its producer cannot be asked for: {str(problem) or 'no answer'}"
         else:
             who = "its producer is not known" if producer_id is None else f"producer id {producer_id}"
-        copy.notices.append(
+        copy.tell(
             Trouble(
                 Event.TRANSACTION_OPEN,
                 f"a transaction open at offset {copy.source_end} of the source ({who}) has held back"

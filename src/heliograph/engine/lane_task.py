@@ -209,8 +209,7 @@ class LaneTask:
         """Only what changed since the last report."""
         changed = []
         for key, copy in self._lane.copies.items():
-            while copy.notices:
-                notice = copy.notices.pop(0)
+            for notice in copy.take_notices():
                 self._line.send({"type": "notice", "partition": key, "event": notice[0], "words": notice[1]})
             progress = progress_of(copy)
             if self._reported.get(key) != progress:

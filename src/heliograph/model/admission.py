@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from heliograph.model.position import SEQUENCES, Position, next_sequence
 from heliograph.model.states import StopReason
-
-SEQUENCES = 1 << 31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    next_offset: int
+    position: Position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +39,27 @@ class TopicFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LastBatch:
+    """The target's last data batch, as its header says."""
+
+    producer_id: int
+    last_sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """How far numbers may be apart that are equal as long as nothing but whole source batches was ever appended.
+
+    `offsets`: target offset - source offset. `sequences`: target offset - sequence number, modulo 2^31.
+    """
+
+    offsets: int = 0
+    sequences: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
-    """`last_producer_id`: of the target's last batch, None where the log holds none.
+    """`last_batch`: None where the target's log holds none.
 
     `last_sequence`: what the target's leader remembers of our producer id, None where it has no state.
     """
@@ -51,8 +69,23 @@ class PartitionFacts:
     target_start: int
     target_end: int
     producer_id: int
-    last_producer_id: int | None
+    last_batch: LastBatch | None
     last_sequence: int | None
+    drift: Drift = Drift()
+
+    @property
+    def next_source_offset(self) -> int:
+        return self.target_end - self.drift.offsets
+
+    @property
+    def next_sequence(self) -> int:
+        """What the broker compares with, where it remembers us; else what our last batch says; else the log's end.
+        Never 0: rivals that begin differently would take each other's batches for duplicates."""
+        if self.last_sequence is not None:
+            return next_sequence(self.last_sequence)
+        if self.last_batch is not None:
+            return next_sequence(self.last_batch.last_sequence)
+        return (self.target_end - self.drift.sequences) % SEQUENCES
 
 
 def admit_topic(facts: TopicFacts) -> Refused | None:
@@ -90,41 +123,53 @@ def _rewrites(key: str, value: str, wanted: str) -> Refused:
 
 
 def admit_partition(facts: PartitionFacts) -> Admitted | Refused:
-    if facts.target_end > facts.source_end:
+    at = facts.next_source_offset
+    if at > facts.source_end:
         return Refused(
             reason=StopReason.TARGET_AHEAD,
             message=f"the target ends at {facts.target_end}, above the source's end {facts.source_end}",
             hint="the source was truncated or recreated, or somebody else writes to the target: compare both topics,"
             " then delete the target topic to mirror it afresh",
         )
-    if facts.last_producer_id is not None and facts.last_producer_id != facts.producer_id:
+    if facts.last_batch is not None and facts.last_batch.producer_id != facts.producer_id:
         return Refused(
             reason=StopReason.FOREIGN,
             message=f"the target's last batch before offset {facts.target_end} was not written by this link"
-            f" (producer id {facts.last_producer_id})",
+            f" (producer id {facts.last_batch.producer_id})",
             hint="only the link may write to a mirrored topic: stop the other writer, then delete the target topic"
             " to mirror it afresh",
         )
-    if (
-        facts.last_sequence is not None
-        and (facts.last_sequence + 1) % SEQUENCES != facts.target_end % SEQUENCES
-    ):
-        return Refused(
-            reason=StopReason.SEQUENCE,
-            message=f"the target ends at {facts.target_end} but this link's last sequence is {facts.last_sequence}",
-            hint="somebody else wrote to the target topic: delete it to mirror it afresh",
-        )
-    if facts.target_end < facts.source_start:
+    wrong = _wrong_sequence(facts)
+    if wrong is not None:
+        return wrong
+    if at < facts.source_start:
         return _behind(facts)
-    emptied = facts.target_end > 0 and facts.last_producer_id is None
-    if emptied and facts.last_sequence is None and facts.source_start < facts.target_end:
+    emptied = facts.target_end > 0 and facts.last_batch is None
+    if emptied and facts.last_sequence is None and facts.source_start < at:
         return Refused(
             reason=StopReason.FOREIGN,
             message=f"the target is empty up to {facts.target_end} and nothing there shows who wrote it, while the"
-            f" source still holds offsets [{facts.source_start}, {facts.target_end})",
+            f" source still holds offsets [{facts.source_start}, {at})",
             hint="delete the target topic to mirror it afresh",
         )
-    return Admitted(next_offset=facts.target_end)
+    return Admitted(position=Position(source=at, target=facts.target_end, sequence=facts.next_sequence))
+
+
+def _wrong_sequence(facts: PartitionFacts) -> Refused | None:
+    """The broker's memory, our last batch and the log's end must agree, as far as each of them tells."""
+    told = {facts.last_batch.last_sequence} if facts.last_batch is not None else set()
+    if facts.last_sequence is not None:
+        told.add(facts.last_sequence)
+    expected = (facts.target_end - facts.drift.sequences - 1) % SEQUENCES
+    if told <= {expected}:
+        return None
+    said = " and ".join(str(sequence) for sequence in sorted(told))
+    return Refused(
+        reason=StopReason.SEQUENCE,
+        message=f"the target ends at {facts.target_end}, where this link's last sequence would be {expected}, but it"
+        f" is {said}",
+        hint="somebody else wrote to the target topic: delete it to mirror it afresh",
+    )
 
 
 def _behind(facts: PartitionFacts) -> Refused:
@@ -135,8 +180,9 @@ def _behind(facts: PartitionFacts) -> Refused:
             " not built yet",
             hint="exclude the topic for now",
         )
+    lost = f"[{facts.next_source_offset}, {facts.source_start})"
     return Refused(
         reason=StopReason.LOST,
-        message=f"source offsets [{facts.target_end}, {facts.source_start}) are gone: retention overtook the mirror",
+        message=f"source offsets {lost} are gone: retention overtook the mirror",
         hint="delete the target topic to mirror what is left afresh, and give the source a longer retention",
     )

@@ -82,6 +82,11 @@ class BatchHeader(NamedTuple):
         return self.base_offset + self.last_offset_delta + 1
 
     @property
+    def last_sequence(self) -> int:
+        """Sequences wrap inside a batch, too."""
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+    @property
     def codec(self) -> Codec:
         number = self.attributes & _CODEC_BITS
         if number > Codec.ZSTD:

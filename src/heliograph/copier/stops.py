@@ -1,0 +1,33 @@
+"""What a copy says when the logs are not what they were: stops, and what is only told."""
+
+from __future__ import annotations
+
+from heliograph.model.errors import PartitionStop
+from heliograph.model.events import Event, Trouble
+from heliograph.model.states import StopReason
+
+_AFRESH = "delete the target topic to mirror it afresh"
+
+
+def truncated(known: int, found: int) -> Trouble:
+    return Trouble(
+        Event.TARGET_TRUNCATED,
+        f"the target lost acknowledged offsets [{found}, {known}): they are copied again",
+    )
+
+
+def diverged(diverged_at: int, target_end: int) -> PartitionStop:
+    return PartitionStop(
+        StopReason.DIVERGED,
+        f"the source was truncated at {diverged_at}, the target holds its former offsets [{diverged_at}, {target_end})",
+        hint="records that consumers of the target may have read are gone from the source: compare both topics, then"
+        f" {_AFRESH}",
+    )
+
+
+def wrong_place(expected: int, actual: int) -> PartitionStop:
+    return PartitionStop(
+        StopReason.WRONG_PLACE,
+        f"the batch for offset {expected} was appended at {actual}: somebody else writes to the target",
+        hint=f"only the link may write to a mirrored topic: stop the other writer, then {_AFRESH}",
+    )

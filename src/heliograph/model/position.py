@@ -1,0 +1,34 @@
+"""Where a copy goes on: one value for what three logs and counters say.
+
+    source    the next source offset to copy
+    target    the target offset at which it must land; with identical offsets the same number
+    sequence  the sequence number of its first record, which the target's broker compares (P2)
+
+They grow apart: fillers take target offsets without being records of the source, translated offsets take none for a
+gap. Nobody else may compute one of the three from another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SEQUENCES = 1 << 31  # the protocol's sequence numbers wrap to 0 here
+
+
+def next_sequence(last_sequence: int) -> int:
+    return (last_sequence + 1) % SEQUENCES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    source: int
+    target: int
+    sequence: int
+
+    def after(self, *, source_offsets: int, records: int) -> Position:
+        """Behind an append of so many records, which stand for so many offsets of the source."""
+        return Position(
+            source=self.source + source_offsets,
+            target=self.target + records,
+            sequence=(self.sequence + records) % SEQUENCES,
+        )
