@@ -103,7 +103,7 @@ def progress(where: MirrorPartition, next_offset: int | None, **changed: Any) ->
     values: dict[str, Any] = {
         "state": PartitionState.COPYING,
         "source_end": 100,
-        "records": next_offset or 0,
+        "records": 0,
         "size_bytes": 0,
     }
     return Progress(partition=where, next_offset=next_offset, **{**values, **changed})

@@ -269,7 +269,7 @@ def test_a_link_without_topics_lags_by_nothing() -> None:
 def test_a_running_mirror_adds_state_lane_and_rates_but_not_the_position() -> None:
     board = Board([copy(partition())], [])
     board.sample(0.0)
-    board.report(1, progress(partition(), 77, size_bytes=7_000))
+    board.report(1, progress(partition(), 77, records=77, size_bytes=7_000))
     board.sample(2.0)
     link = link_of(mirrored_sight(source_end=100, target_end=60), live=told(board))
     assert (link["state"], link["records_per_s"], link["bytes_per_s"]) == ("copying", 38.5, 3_500.0)

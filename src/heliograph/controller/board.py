@@ -12,23 +12,24 @@ from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import PartitionState
 
 RATE_WINDOW_S = 5.0
+NOTHING = (0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardRow:
     """`goal`: the source's end when the run began, None where it could not be read. `lane` None: on no lane now.
 
-    `first_offset`: where the run began, None until known. By offsets and not by counts of lanes, because a lane that
-    is killed has copied more than it told.
+    `records`, `size_bytes`: copied by this run, as its lanes have counted. A lane that is killed has copied a little
+    more than it told: offsets say how far a copy is, not how many records it holds.
     """
 
     partition: MirrorPartition
     state: PartitionState
-    first_offset: int | None
     next_offset: int
     source_end: int
     goal: int | None
     lane: int | None = None
+    records: int = 0
     size_bytes: int = 0
     reason: str | None = None
     error: str | None = None
@@ -37,11 +38,6 @@ class BoardRow:
     event: str | None = None
     bound_by: str | None = None
     refused: bool = False  # stopped by a plan, and not by what a lane met
-
-    @property
-    def records(self) -> int:
-        """Copied by this run."""
-        return 0 if self.first_offset is None else max(self.next_offset - self.first_offset, 0)
 
     @property
     def reached_goal(self) -> bool:
@@ -62,7 +58,8 @@ class Board:
     ) -> None:
         self._planned = planned
         self.rows: dict[MirrorPartition, BoardRow] = {}
-        self._seen_bytes: dict[MirrorPartition, int] = {}  # what its lane has counted, since it is up
+        # What its lane has counted since it was given the partition: records, bytes.
+        self._seen: dict[MirrorPartition, tuple[int, int]] = {}
         self._samples: deque[tuple[float, dict[str, tuple[int, int]]]] = deque()
         for copy in copies:
             self.rows[copy.spec.partition] = _pending(copy)
@@ -74,17 +71,18 @@ class Board:
         old = self.rows.get(progress.partition)
         if old is None or old.refused:  # a lane that has not heard of the plan yet
             return None
-        seen = self._seen_bytes.get(progress.partition, 0)
-        fresh_bytes = progress.size_bytes - seen if progress.size_bytes >= seen else progress.size_bytes
-        self._seen_bytes[progress.partition] = progress.size_bytes
+        counted = (progress.records, progress.size_bytes)
+        seen = self._seen.get(progress.partition, NOTHING)
+        seen = seen if counted[1] >= seen[1] else NOTHING  # a lane that has begun anew
+        self._seen[progress.partition] = counted
         new = replace(
             old,
             state=progress.state,
             next_offset=old.next_offset if progress.next_offset is None else progress.next_offset,
             source_end=max(progress.source_end, old.source_end),
             lane=lane,
-            first_offset=_begun(old, progress),
-            size_bytes=old.size_bytes + fresh_bytes,
+            records=old.records + counted[0] - seen[0],
+            size_bytes=old.size_bytes + counted[1] - seen[1],
             reason=progress.reason,
             error=progress.error,
             hint=progress.hint,
@@ -98,7 +96,7 @@ class Board:
     def lane_gone(self, lane: int) -> None:
         for key, row in self.rows.items():
             if row.lane == lane:
-                self._seen_bytes[key] = 0
+                self._seen[key] = NOTHING
                 state = row.state if row.state is PartitionState.STOPPED else PartitionState.PENDING
                 self.rows[key] = replace(row, lane=None, state=state, bound_by=None)
 
@@ -106,7 +104,7 @@ class Board:
         """Its lane has let it go."""
         row = self.rows.get(partition)
         if row is not None:
-            self._seen_bytes[partition] = 0
+            self._seen[partition] = NOTHING
             state = row.state if row.state is PartitionState.STOPPED else PartitionState.PENDING
             self.rows[partition] = replace(row, lane=None, state=state, bound_by=None)
 
@@ -202,12 +200,8 @@ def _continued(before: BoardRow | None, row: BoardRow) -> BoardRow:
         return row
     if _stopped_by_lane(before):
         return before
-    began = (
-        before.first_offset is not None and before.size_bytes > 0
-    )  # else it was others that copied until now
-    first = before.first_offset if began else row.first_offset
     goal = row.goal if before.goal is None else before.goal
-    return replace(row, first_offset=first, goal=goal, size_bytes=before.size_bytes)
+    return replace(row, goal=goal, records=before.records, size_bytes=before.size_bytes)
 
 
 def _stopped_by_lane(row: BoardRow) -> bool:
@@ -215,18 +209,10 @@ def _stopped_by_lane(row: BoardRow) -> bool:
     return row.state is PartitionState.STOPPED and not row.refused
 
 
-def _begun(old: BoardRow, progress: Progress) -> int | None:
-    """Where the run began with a partition that could not be seen before: where its first lane found it."""
-    if old.first_offset is not None or progress.next_offset is None:
-        return old.first_offset
-    return progress.next_offset - progress.records
-
-
 def _pending(copy: CopyPartition) -> BoardRow:
     return BoardRow(
         partition=copy.spec.partition,
         state=PartitionState.PENDING,
-        first_offset=copy.next_offset,
         next_offset=copy.next_offset or 0,
         source_end=copy.source_end,
         goal=copy.goal,
@@ -237,7 +223,6 @@ def _refused(refusal: RefusePartition) -> BoardRow:
     return BoardRow(
         partition=refusal.partition,
         state=PartitionState.STOPPED,
-        first_offset=None,
         next_offset=0,
         source_end=0,
         goal=None,
