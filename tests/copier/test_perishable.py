@@ -431,3 +431,63 @@ async def test_a_lane_wants_exclusion_of_the_links_that_have_old_records_only_wh
         it.lane.renew(LINK, clock.now, 10.0)
         await until(lambda: it.is_copied(1) and it.lane.wants_exclusion() == [])
         assert copy.trouble is None
+
+
+# -- what waits holds no memory
+
+
+@pytest.mark.parametrize("missing", ["clearance", "lease"])
+async def test_old_partitions_that_may_not_send_yet_do_not_starve_a_fresh_one_of_the_same_broker(
+    missing: str,
+) -> None:
+    """Twelve of them would fill the broker's share of the lane's memory, and nothing more would be fetched for it."""
+    clock = Clock()
+    async with world(memory_bytes=1 << 16, partition_bytes=1 << 13, lease=Lease(clock)) as it:
+        it.lane.renew(LINK, clock.now, 10 if missing == "clearance" else 0)
+        for partition in range(12):
+            it.create(partition)
+            write(it.source.logs[place(partition)], 40, value_bytes=500, timestamp=OLD_MS)
+            it.assign(partition, clear_in_s=30 if missing == "clearance" else 0)
+        await asyncio.sleep(0.3)
+        it.create(20)
+        write(it.source.logs[place(20)], 40, value_bytes=500)
+        it.assign(20)
+        await until(lambda: it.is_copied(20), 2)
+        assert it.lane.wants_exclusion() == [LINK]
+
+
+async def test_what_was_left_at_the_source_is_fetched_once_it_may_be_sent() -> None:
+    clock = Clock()
+    async with world(lease=Lease(clock)) as it:
+        it.lane.renew(LINK, clock.now, 0)
+        it.create(0, 3)
+        write(it.source.logs[place(0)], 5, timestamp=OLD_MS)
+        write(it.source.logs[place(0)], 2)
+        it.assign(0)
+        fresh_end = it.source.logs[place(0)].batches[2].header.next_offset
+        await until(lambda: it.target.logs[place(0)].end == fresh_end)
+        for _ in range(2):
+            it.lane.renew(LINK, clock.now, 10)
+            await until(lambda: it.is_copied(0))
+            clock.now += 20
+            it.lane.lapse()  # the lease is over: nothing waits in memory for the next one
+            it.lane.renew(LINK, clock.now, 0)
+            write(it.source.logs[place(0)], 5, timestamp=OLD_MS)
+            await asyncio.sleep(0.1)
+            assert not it.is_copied(0)
+        it.lane.renew(LINK, clock.now, 10)
+        await until(lambda: it.is_copied(0))
+        it.assert_identical(0)
+
+
+def test_a_lease_that_ends_gives_the_memory_of_old_batches_back_and_keeps_the_fresh_ones(
+    copy: PartitionCopy,
+) -> None:
+    budget = give(copy, batch(0), old_batch(1), batch(2))
+    copy.leased(exclusive=False)
+    assert copy.fetch_offset() is None
+    append(copy)
+    assert budget.used_bytes == 0
+    assert (copy.peek(), copy.awaits_lease) == (None, True)
+    copy.leased(exclusive=True)
+    assert copy.fetch_offset() == 1

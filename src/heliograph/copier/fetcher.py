@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sized
 
 from heliograph.copier.budget import ByteBudget, Parcel
+from heliograph.copier.lease import Lease
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import SourcePort
 from heliograph.copier.recovery import stop_for_read
@@ -55,8 +56,14 @@ class Fetcher:
     """`on_batches(copy)` is called after a copy was given records or an error."""
 
     def __init__(
-        self, source: SourcePort, node: int, limits: FetchLimits, on_batches: Callable[[PartitionCopy], None]
+        self,
+        source: SourcePort,
+        node: int,
+        limits: FetchLimits,
+        lease: Lease,
+        on_batches: Callable[[PartitionCopy], None],
     ) -> None:
+        self._lease = lease
         self._source = source
         self._node = node
         self._limits = limits
@@ -139,7 +146,8 @@ class Fetcher:
 
     def _give(self, copy: PartitionCopy, fetched: FetchedPartition, offset: int, parcel: Parcel) -> None:
         if not fetched.error:
-            copy.fetched(fetched, offset, parcel, time.time_ns() // 1_000_000)
+            now_ms = time.time_ns() // 1_000_000
+            copy.fetched(fetched, offset, parcel, now_ms, exclusive=self._lease.exclusive)
             return
         problem = BrokerRefused(f"fetch at {offset}: {ErrorCode.name_of(fetched.error)}", code=fetched.error)
         stop = stop_for_read(problem)

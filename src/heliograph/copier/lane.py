@@ -24,6 +24,7 @@ from heliograph.copier.phases import OVER, Phase
 from heliograph.copier.ports import SourcePort, TargetPort
 from heliograph.copier.resynchroniser import Resynchroniser, quietly
 from heliograph.copier.route import Route
+from heliograph.copier.sender import NO_LEASE, TOLD_AFTER_S
 from heliograph.copier.spec import CopySpec
 from heliograph.copier.topic_ids import SOURCE, TARGET
 from heliograph.copier.vigil import Vigil
@@ -46,6 +47,9 @@ class Lane:
         self._shares = Shares(self._budget, on_free=self._workers.wake_fetchers)
         self._failed = failed
         self._ends: dict[str, Ends] = {}
+        self._leases: dict[
+            str, tuple[bool, bool]
+        ] = {}  # whether they were exclusive, and alive, at the last look
         self._routes: dict[MirrorPartition, Route] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: set[int] = set()  # clusters whose metadata is being read
@@ -93,11 +97,9 @@ class Lane:
         ends = self._ends.get(link)
         if ends is None:
             return
-        had = (ends.lease.exclusive, ends.lease.alive)
+        self._note_lease(link, ends)  # that it was over, though nobody has looked since
         ends.lease.renew(asked_at, lasts_s)
-        if (ends.lease.exclusive, ends.lease.alive) != had:
-            for route in list(self._routes.values()):
-                self._attend(route.copy)
+        self._note_lease(link, ends)
 
     def wants_exclusion(self) -> list[str]:
         """The links that an exclusive lease is needed for."""
@@ -106,6 +108,18 @@ class Lane:
     def lapse(self) -> None:
         """Close the lines of links whose lease is over. To be called every now and then."""
         self._workers.lapse()
+        for link, ends in self._ends.items():
+            self._note_lease(link, ends)
+
+    def _note_lease(self, link: str, ends: Ends) -> None:
+        held = (ends.lease.exclusive, ends.lease.alive)
+        if self._leases.get(link) == held:
+            return
+        self._leases[link] = held
+        for key, route in list(self._routes.items()):
+            if key.link == link:
+                route.copy.leased(exclusive=held[0])
+                self._attend(route.copy)
 
     def _clear(self, route: Route) -> None:
         route.clearing = None
@@ -133,8 +147,9 @@ class Lane:
         self._workers.forget(route.copy)
         if route.resync is not None:
             route.resync.cancel()
-        if route.clearing is not None:
-            route.clearing.cancel()
+        for timer in (route.clearing, route.telling):
+            if timer is not None:
+                timer.cancel()
         route.copy.retire()
 
     async def _settled(self, route: Route) -> None:
@@ -247,9 +262,17 @@ class Lane:
             loop = asyncio.get_running_loop()
             copy.troubled(_waits(copy.clear_at - loop.time()))
             route.clearing = loop.call_at(copy.clear_at, self._clear, route)
+        if copy.awaits_lease and route.telling is None:
+            route.telling = asyncio.get_running_loop().call_later(TOLD_AFTER_S, self._tell_of_lease, route)
         self._offer(route)
         if route.source_leader is not None and copy.fetch_offset() is not None:
             self._workers.fetcher(self._ends_of(route), route.source_leader.node).wake()
+
+    def _tell_of_lease(self, route: Route) -> None:
+        """It takes a heartbeat to get a lease; whoever waits longer says so."""
+        route.telling = None
+        if route.copy.awaits_lease:
+            route.copy.troubled(NO_LEASE)
 
     def _offer(self, route: Route) -> None:
         """To the line it is on; to another one only when no answer is due, or its batches could overtake each other."""

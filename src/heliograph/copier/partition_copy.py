@@ -19,7 +19,16 @@ from collections import deque
 from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.budget import Parcel, Share
 from heliograph.copier.clearance import CLEAR, Clearance
-from heliograph.copier.passage import Merge, Pass, Way, corrupt, pass_through, way_of
+from heliograph.copier.passage import (
+    PASS,
+    Merge,
+    Pass,
+    Way,
+    corrupt,
+    pass_through,
+    way_by_header,
+    way_of,
+)
 from heliograph.copier.phases import OVER, SENDING, Happening, Phase, after
 from heliograph.copier.recovery import after_append
 from heliograph.copier.resync import Synced
@@ -30,7 +39,7 @@ from heliograph.model.errors import CorruptBatch, HeliographError, LineLeft, Par
 from heliograph.model.events import Event, Trouble
 from heliograph.model.position import Position
 from heliograph.model.states import BoundBy, PartitionState
-from heliograph.wire.batch import split_batches
+from heliograph.wire.batch import BatchHeader, split_batches
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition
 
@@ -72,6 +81,8 @@ class PartitionCopy:
         self._way: Way | None = None  # of the first in the queue, once somebody has asked
         self._in_flight: deque[Append] = deque()
         self._obstacle: PartitionStop | None = None  # met behind all that is queued
+        # A perishable batch is next at the source, and was left there: what may not be sent yet must hold no memory.
+        self._left_old = False
         # The record time by which the broker remembers our id; None: it does not.
         self._state_ms: int | None = None
         self._diverged_at: int | None = None  # the source no longer holds what it held from here on
@@ -114,7 +125,8 @@ class PartitionCopy:
 
     def fetch_offset(self) -> int | None:
         """The offset to fetch from, None while nothing may be fetched."""
-        return self._fetch_offset if self.flowing and not self.held_back else None
+        wanted = self.flowing and not self.held_back and not self._left_old
+        return self._fetch_offset if wanted else None
 
     def peek(self) -> SourceBatch | None:
         """What may be taken now; a perishable batch under an exclusive lease only."""
@@ -139,7 +151,10 @@ class PartitionCopy:
     @property
     def wants_exclusion(self) -> bool:
         """A perishable batch is on its way, or will be."""
-        return any(out.perishable for out in self._queue) or any(out.perishable for out in self._in_flight)
+        old = any(waiting.perishable for waiting in self._queue) or any(
+            out.perishable for out in self._in_flight
+        )
+        return self._left_old or old
 
     @property
     def clear(self) -> bool:
@@ -156,7 +171,12 @@ class PartitionCopy:
     @property
     def awaits_clearance(self) -> bool:
         """A perishable batch is next, and an append of somebody may still be on its way."""
-        return bool(self._queue) and self._queue[0].perishable and not self._clearance.clear
+        return self._left_old and not self._queue and not self._clearance.clear
+
+    @property
+    def awaits_lease(self) -> bool:
+        """A perishable batch is next, and all that it lacks is an exclusive lease."""
+        return self._left_old and not self._queue and self._clearance.clear
 
     # -- replies
 
@@ -178,8 +198,17 @@ class PartitionCopy:
         self._heard = False
         self._enter(Happening.SYNCED)
 
-    def fetched(self, reply: FetchedPartition, asked_offset: int, parcel: Parcel, now_ms: int) -> None:
-        """Batches from the source; ignored if they are not what is wanted any more."""
+    def fetched(
+        self,
+        reply: FetchedPartition,
+        asked_offset: int,
+        parcel: Parcel,
+        now_ms: int,
+        *,
+        exclusive: bool = True,
+    ) -> None:
+        """Batches from the source; ignored if they are not what is wanted any more. `exclusive`: whether the link's
+        lease is, so that perishable batches may be sent."""
         if not self.flowing or asked_offset != self._fetch_offset:
             return
         if reply.diverging_epoch is not None:
@@ -198,6 +227,9 @@ class PartitionCopy:
                 if header.next_offset <= self._fetch_offset:
                     continue  # before what was asked for
                 perishable = self.spec.is_perishable(header.max_timestamp, now_ms)
+                if perishable and not (exclusive and self.clear) and self._would_pass(header):
+                    self._left_old = True
+                    break
                 self._queue.append(SourceBatch(header, batch, perishable, parcel.hold(self._share)))
                 self.source_epoch = header.leader_epoch
                 self._held_bytes += len(batch)
@@ -205,6 +237,21 @@ class PartitionCopy:
         except CorruptBatch as problem:
             self._obstacle = corrupt(problem)
         self._stop_if_blocked()
+
+    def _would_pass(self, header: BatchHeader) -> bool:
+        """What stops the partition need not wait for a lease to do so."""
+        return way_by_header(header, self._fetch_offset, self.spec) is PASS
+
+    def leased(self, *, exclusive: bool) -> None:
+        """The link's exclusive lease has come, or is over."""
+        if exclusive:
+            self._left_old = self._left_old and not self._clearance.clear
+            return
+        while any(waiting.perishable for waiting in self._queue):
+            waiting = self._queue.pop()
+            self._fetch_offset = max(waiting.header.base_offset, self._sending.source)
+            self._let_go(waiting)
+            self._left_old = True
 
     def _doubt_state(self, now_ms: int) -> None:
         """The broker may have forgotten us while nothing was written: the next append goes alone again."""
@@ -391,18 +438,22 @@ class PartitionCopy:
         return append
 
     def _drop_queue(self) -> None:
-        self._way = None
+        self._left_old = False
         while self._queue:
-            waiting = self._queue.popleft()
-            self._held_bytes -= waiting.size_bytes
-            waiting.release()
+            self._let_go(self._queue.pop())
+
+    def _let_go(self, waiting: SourceBatch) -> None:
+        if not self._queue:
+            self._way = None
+        self._held_bytes -= waiting.size_bytes
+        waiting.release()
 
     # -- for reports
 
     @property
     def bound_by(self) -> BoundBy | None:
         """What the copy waits for; None while it does not flow, or must not send yet."""
-        if not self.flowing or self.awaits_clearance:
+        if not self.flowing or self.awaits_clearance or self.awaits_lease:
             return None
         if self._in_flight or (self._share is not None and self._share.full):
             return BoundBy.TARGET

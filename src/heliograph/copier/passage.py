@@ -60,7 +60,7 @@ def way_of(waiting: SourceBatch, next_offset: int, spec: CopySpec) -> Way:
     A batch that is to go on is verified here, before its checksum is computed anew: a corrupt one never gets a valid
     checksum.
     """
-    way = _way_by_header(waiting.header, next_offset, spec)
+    way = way_by_header(waiting.header, next_offset, spec)
     if way is PASS:
         try:
             verify_crc(waiting.header, waiting.batch)
@@ -69,7 +69,8 @@ def way_of(waiting: SourceBatch, next_offset: int, spec: CopySpec) -> Way:
     return way
 
 
-def _way_by_header(header: BatchHeader, next_offset: int, spec: CopySpec) -> Way:
+def way_by_header(header: BatchHeader, next_offset: int, spec: CopySpec) -> Way:
+    """As far as its header tells."""
     at = header.base_offset
     if header.magic != MAGIC:
         return Reencode(_met(StopReason.OLD_FORMAT, f"a message of format {header.magic} at offset {at}"))

@@ -29,5 +29,6 @@ class Route:
     slow_until: float = float("-inf")  # its followers are slow: until then it appends on a line apart
     line: LineName | None = None
     clearing: asyncio.TimerHandle | None = None  # while a batch waits until older appends are over
+    telling: asyncio.TimerHandle | None = None  # while one waits for a lease
     fruitless: int = 0  # how many followed each other with nothing copied in between
     missing_since: float | None = None  # since when a cluster says that the topic does not exist

@@ -29,7 +29,8 @@ from heliograph.model.events import Event, Trouble
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.produce import ProducedPartition, ProduceEntry
 
-TOLD_AFTER_S = 3.0
+TOLD_AFTER_S = 3.0  # it takes a heartbeat, a second, to get a lease
+NO_LEASE = Trouble(Event.LEASE_WAIT, "the driver is silent, or not elected: appends wait for it")
 
 Sent = dict[tuple[str, int], tuple[PartitionCopy, Append]]
 
@@ -138,8 +139,7 @@ class Sender:
             return None
         allowed = self._is_allowed()
         if not allowed and self._lease.lacked_s >= TOLD_AFTER_S:
-            words = "the driver is silent, or not elected: appends wait for it"
-            copy.troubled(Trouble(Event.LEASE_WAIT, words))
+            copy.troubled(NO_LEASE)
         return waiting if allowed else None
 
     def _is_allowed(self) -> bool:

@@ -73,7 +73,9 @@ class Workers:
         key = (id(ends.source), node)
         fetcher = self._fetchers.get(key)
         if fetcher is None:
-            fetcher = self._fetchers[key] = Fetcher(ends.source, node, self._limits_of(ends), self._on_change)
+            limits = self._limits_of(ends)
+            fetcher = Fetcher(ends.source, node, limits, ends.lease, self._on_change)
+            self._fetchers[key] = fetcher
             self._spawn(fetcher.run())
         return fetcher
 
