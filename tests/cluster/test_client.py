@@ -18,7 +18,7 @@ from kafka.protocol.metadata import ApiVersionsResponse, MetadataRequest, Metada
 from heliograph.cluster.client import CONTROL, ClusterClient
 from heliograph.cluster.log_reads import read_producer, read_span
 from heliograph.cluster.messages import common_version, decode
-from heliograph.cluster.metadata import ClusterMetadata, Leader, TopicMetadata, from_response
+from heliograph.cluster.metadata import OLDER_LIMIT_S, ClusterMetadata, Leader, TopicMetadata, from_response
 from heliograph.cluster.properties import ClientProperties
 from heliograph.model.errors import BrokerRefused, ClusterUnreachable, Disconnected, ProtocolError
 from heliograph.model.partition import TopicPartition
@@ -417,13 +417,31 @@ def _metadata(epoch: int, *, node: int = 1, topic_id: str = "a") -> ClusterMetad
     return ClusterMetadata(cluster_id="sf-id", controller=1, brokers={}, topics={"orders": topic})
 
 
-def test_an_answer_with_an_older_leader_epoch_is_no_news() -> None:
-    known = _metadata(7)
-    assert known.updated(_metadata(6, node=2)).topics["orders"].leaders[0] == Leader(1, 7)
-    assert known.updated(_metadata(8, node=2)).topics["orders"].leaders[0] == Leader(2, 8)
+def _seen(*answers: tuple[float, ClusterMetadata]) -> TopicMetadata:
+    known = _metadata(7, topic_id=answers[0][1].topics["orders"].topic_id)
+    for now, told in answers:
+        known = known.updated(told, now)
+    return known.topics["orders"]
+
+
+@pytest.mark.parametrize("topic_id", ["a", ""])
+def test_an_answer_with_an_older_leader_epoch_is_no_news(topic_id: str) -> None:
+    older, newer = _metadata(6, node=2, topic_id=topic_id), _metadata(8, node=2, topic_id=topic_id)
+    assert _seen((0.0, older)).leaders[0] == Leader(1, 7)
+    assert _seen((0.0, older), (29.0, older), (30.0, newer)).leaders[0] == Leader(2, 8)
+    assert _seen((0.0, older), (20.0, newer), (40.0, older)).identity == _seen((0.0, newer)).identity
 
 
 def test_a_recreated_topic_begins_with_any_epoch() -> None:
-    assert _metadata(7).updated(_metadata(0, node=2, topic_id="b")).topics["orders"].leaders[0] == Leader(
-        2, 0
-    )
+    recreated = _metadata(7).updated(_metadata(0, node=2, topic_id="b"), 0.0).topics["orders"]
+    assert recreated.leaders[0] == Leader(2, 0)
+
+
+def test_a_topic_without_an_id_that_shows_only_older_epochs_for_long_is_another_one() -> None:
+    """Its leaders were never learnt, and the copy said for ever that they had moved."""
+    older = _metadata(0, node=2, topic_id="")
+    before = _seen((0.0, older), (OLDER_LIMIT_S - 0.1, older))
+    after = _seen((0.0, older), (OLDER_LIMIT_S, older))
+    assert (before.leaders[0], after.leaders[0]) == (Leader(1, 7), Leader(2, 0))
+    assert before.identity != after.identity
+    assert _seen((0.0, older), (OLDER_LIMIT_S, older), (OLDER_LIMIT_S + 1, older)).identity == after.identity

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from heliograph.cluster.log_reads import (
     read_producer,
     read_span,
 )
-from heliograph.cluster.metadata import ClusterMetadata, Leader
+from heliograph.cluster.metadata import ClusterMetadata, Leader, TopicMetadata
 from heliograph.model.errors import BrokerRefused, ProtocolError
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode
@@ -179,3 +180,22 @@ def test_producers_that_may_not_be_described_are_refused() -> None:
     client: Any = FakeClient(lambda _request: producers({}, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     with pytest.raises(BrokerRefused):
         asyncio.run(read_open_transaction(client, WHERE))
+
+
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+async def test_a_topic_that_metadata_refuses_is_told_by_its_code_and_not_as_one_without_a_leader(
+    code: ErrorCode,
+) -> None:
+    client: Any = FakeClient(lambda _request: None)
+    client.metadata = replace(
+        client.metadata,
+        topics={
+            "orders": TopicMetadata(
+                name="orders", topic_id="", internal=False, error=code, leaders={}, replication_factor=0
+            )
+        },
+    )
+    with pytest.raises(BrokerRefused) as refused:
+        await read_span(client, WHERE)
+    assert refused.value.code == code
+    assert "orders" in refused.value.message

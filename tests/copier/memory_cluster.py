@@ -52,6 +52,11 @@ class MemoryCluster:
         self.appends: list[tuple[int, TopicPartition]] = []  # which node was sent what
         self.deliveries: list[Delivery] = []
         self.frozen: set[int] = set()  # nodes that execute nothing
+        self.hung: set[int] = set()  # nodes that never answer a question
+        self.asked_fails: HeliographError | None = None  # what every question ends with
+        self.asked = 0
+        self.fetch_fails: HeliographError | None = None  # what every fetch ends with
+        self.compares_epochs = True  # a fetch tells that the log was truncated
         self.fetches = 0
         self.wants: list[FetchWant] = []
         self.diverging: dict[TopicPartition, tuple[int, int]] = {}  # epoch and where it ended
@@ -124,6 +129,11 @@ class MemoryCluster:
     async def _led(self, where: TopicPartition) -> MemoryLog:
         await asyncio.sleep(0)
         believed = self.believed.get(where)
+        self.asked += 1
+        if self.asked_fails is not None:
+            raise self.asked_fails
+        if believed is not None and believed.node in self.hung:
+            await asyncio.Event().wait()
         if believed is None:
             raise BrokerRefused(f"{where} has no leader", code=ErrorCode.LEADER_NOT_AVAILABLE)
         if believed.node in self.dead:
@@ -144,9 +154,11 @@ class MemoryCluster:
         if not any(len(got.records) or got.error or got.diverging_epoch for got in partitions):
             await asyncio.sleep(max_wait_ms / 1000)
             partitions = self._fetch(node, wants, max_bytes)
-        return FetchReply(0, 0, partitions)
+        return FetchReply(0, 0, partitions, self.compares_epochs)
 
     def _fetch(self, node: int, wants: Sequence[FetchWant], max_bytes: int) -> list[FetchedPartition]:
+        if self.fetch_fails is not None:
+            raise self.fetch_fails
         if node in self.dead:
             raise Disconnected(f"broker {node} is gone")
         partitions: list[FetchedPartition] = []

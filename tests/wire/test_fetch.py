@@ -108,7 +108,7 @@ def as_version(version: int, reply: FetchReply) -> FetchReply:
         )
         for p in reply.partitions
     ]
-    return FetchReply(reply.throttle_ms, reply.error if version >= 7 else 0, partitions)
+    return FetchReply(reply.throttle_ms, reply.error if version >= 7 else 0, partitions, version >= 12)
 
 
 @given(version=versions, wants=wants_lists, wait=int32s, least=int32s, most=int32s, committed=st.booleans())

@@ -24,7 +24,7 @@ class BatchSource:
         return self.client.leader(where)
 
     def topic_id(self, topic: str) -> str:
-        return self.client.metadata.topic_id(topic)
+        return self.client.metadata.identity(topic)
 
     async def refresh(self) -> None:
         await self.client.refresh()

@@ -107,7 +107,7 @@ class BatchTarget:
         return self.client.leader(where)
 
     def topic_id(self, topic: str) -> str:
-        return self.client.metadata.topic_id(topic)
+        return self.client.metadata.identity(topic)
 
     def has_followers(self, topic: str) -> bool:
         found = self.client.metadata.topics.get(topic)

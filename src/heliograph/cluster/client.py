@@ -112,7 +112,7 @@ class ClusterClient:
         if wait_s > 0:
             await asyncio.sleep(wait_s)
         try:
-            self.metadata = self.metadata.updated(await self._ask_any(self._topics))
+            self.metadata = self.metadata.updated(await self._ask_any(self._topics), loop.time())
         finally:
             self._refreshed_at = loop.time()
         self.on_metadata()

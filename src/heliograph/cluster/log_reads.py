@@ -60,6 +60,12 @@ def leader_of(client: ClusterClient, where: TopicPartition) -> Leader:
     topic = client.metadata.topics.get(where.topic)
     if topic is not None and topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise BrokerRefused(f"cluster {client.name!r} has no topic {where.topic}", code=topic.error)
+    if topic is not None and topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        raise BrokerRefused(
+            f"cluster {client.name!r} does not let us see topic {where.topic}:"
+            f" {ErrorCode.name_of(topic.error)}",
+            code=topic.error,
+        )
     if leader is None:
         raise BrokerRefused(
             f"{where} of cluster {client.name!r} has no leader", code=ErrorCode.LEADER_NOT_AVAILABLE

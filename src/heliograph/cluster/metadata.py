@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from heliograph.cluster.messages import unpacking
 from heliograph.model.partition import TopicPartition
 
+NO_ID = "without id, remade "
+
 
 class Broker(NamedTuple):
     node: int
@@ -22,14 +24,28 @@ class Leader(NamedTuple):
     epoch: int
 
 
+# How long a topic without an id may show older leader epochs than before. A broker that lags has heard of the present
+# ones by then: what is seen is another topic of the same name.
+OLDER_LIMIT_S = 30.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetadata:
+    """`topic_id`: empty before Kafka 2.8. `remade`: how often a topic without one was seen to begin anew."""
+
     name: str
     topic_id: str
     internal: bool
     error: int
     leaders: Mapping[int, Leader | None]
     replication_factor: int
+    remade: int = 0
+    older_since: float | None = None  # since when only older leader epochs than the known ones are seen
+
+    @property
+    def identity(self) -> str:
+        """The same for as long as it is the same topic: its id, or where there are none how often it was remade."""
+        return self.topic_id or f"{NO_ID}{self.remade}"
 
     @property
     def partitions(self) -> int:
@@ -48,20 +64,37 @@ class ClusterMetadata:
         found = self.topics.get(topic)
         return found.topic_id if found else ""
 
+    def identity(self, topic: str) -> str:
+        """Empty where the topic is not there."""
+        found = self.topics.get(topic)
+        return found.identity if found and found.leaders else ""
+
     def leader(self, where: TopicPartition) -> Leader | None:
         topic = self.topics.get(where.topic)
         leader = topic.leaders.get(where.partition) if topic else None
         return leader if leader is not None and leader.node in self.brokers else None
 
-    def updated(self, newer: ClusterMetadata) -> ClusterMetadata:
+    def updated(self, newer: ClusterMetadata, now: float) -> ClusterMetadata:
         """What a later answer says, unless it comes from a broker that lags: an older leader epoch is no news."""
-        topics = {name: _updated_topic(self.topics.get(name), topic) for name, topic in newer.topics.items()}
+        topics = {
+            name: _updated_topic(self.topics.get(name), topic, now) for name, topic in newer.topics.items()
+        }
         return replace(newer, topics=topics)
 
 
-def _updated_topic(known: TopicMetadata | None, newer: TopicMetadata) -> TopicMetadata:
+def _updated_topic(known: TopicMetadata | None, newer: TopicMetadata, now: float) -> TopicMetadata:
     if known is None or known.topic_id != newer.topic_id:
         return newer
+    if known.topic_id:
+        return _with_newest_leaders(known, newer)
+    older = any(_is_older(leader, known.leaders.get(number)) for number, leader in newer.leaders.items())
+    since = (known.older_since if known.older_since is not None else now) if older else None
+    if since is not None and now - since >= OLDER_LIMIT_S:
+        return replace(newer, remade=known.remade + 1)
+    return replace(_with_newest_leaders(known, newer), remade=known.remade, older_since=since)
+
+
+def _with_newest_leaders(known: TopicMetadata, newer: TopicMetadata) -> TopicMetadata:
     leaders = {
         number: known.leaders[number] if _is_older(leader, known.leaders.get(number)) else leader
         for number, leader in newer.leaders.items()

@@ -7,6 +7,7 @@ taken apart, while its batches are on their way to the target. Knows nothing of 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Sized
 
@@ -23,6 +24,7 @@ from heliograph.wire.fetch import FetchedPartition, FetchReply, FetchWant
 HELD_BACK_WAIT_MS = 10
 RESYNC_WAIT_MS = 100
 FAILED_WAIT_S = 0.1
+REFRESH_LIMIT_S = 3.0  # a cluster that is away is asked again by whoever keeps its metadata
 LEAST_FETCH_BYTES = 1 << 16
 
 
@@ -71,6 +73,7 @@ class Fetcher:
         self._copies: dict[tuple[str, int], PartitionCopy] = {}
         self._order: list[PartitionCopy] = []
         self._wake = asyncio.Event()
+        self._compares_epochs = False  # the broker says so with its first answer
 
     def add(self, copy: PartitionCopy) -> None:
         self._order.append(copy)
@@ -114,6 +117,7 @@ class Fetcher:
         except BaseException:
             budget.release(size_bytes)
             raise
+        self._compares_epochs = reply.compares_epochs
         actual_bytes = sum(len(fetched.records) for fetched in reply.partitions)
         budget.adjust(size_bytes, actual_bytes)
         self._deliver(reply, dict(asked), Parcel(budget, actual_bytes))
@@ -157,13 +161,24 @@ class Fetcher:
             copy.interrupted(Trouble(Event.FETCH_REFUSED, problem.message))
 
     async def _failed(self, asked: list[tuple[PartitionCopy, int]], problem: HeliographError) -> None:
+        """Nothing was read: it is read again from where each copy stands. Only a source that does not compare epochs
+        is checked first: its log may be another one when the connection is back."""
         stop = stop_for_read(problem) if isinstance(problem, BrokerRefused) else None
+        trouble = Trouble(Event.BROKER_AWAY, problem.message)
         for copy, _ in asked:
-            if copy not in self._order:
+            if self._copies.get(copy.spec.partition.source) is not copy:
                 continue  # it has moved to another broker meanwhile
             if stop is not None:
                 copy.stop(stop)
+            elif self._compares_epochs:
+                copy.troubled(trouble)
             else:
-                copy.interrupted(Trouble(Event.BROKER_AWAY, problem.message))
+                copy.interrupted(trouble)
             self._on_batches(copy)
         await asyncio.sleep(FAILED_WAIT_S)
+        await self._ask_who_leads()
+
+    async def _ask_who_leads(self) -> None:
+        with contextlib.suppress(RequestFailed, ProtocolError, TimeoutError):
+            async with asyncio.timeout(REFRESH_LIMIT_S):
+                await self._source.refresh()

@@ -177,7 +177,7 @@ class Lane:
         source_leader = route.source.leader(copy.spec.partition.source)
         target_leader = route.target.leader(copy.spec.partition.target)
         if (source_leader, target_leader) != (route.source_leader, route.target_leader):
-            route.moved.set()
+            route.leader_moved()
         if source_leader != route.source_leader:
             self._move_fetches(route, source_leader)
         if target_leader != route.target_leader:

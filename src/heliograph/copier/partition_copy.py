@@ -347,9 +347,9 @@ class PartitionCopy:
         """Metadata is being read again."""
         self.stale = False
 
-    def seen_topic(self, side: str, topic_id: str) -> None:
-        """What metadata calls the topic now."""
-        recreated = self.topic_ids.seen(side, topic_id)
+    def seen_topic(self, side: str, identity: str) -> None:
+        """Which topic metadata shows under the name now."""
+        recreated = self.topic_ids.seen(side, identity)
         if recreated is not None and not self.over:
             self.stop(recreated)
 

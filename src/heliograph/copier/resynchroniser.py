@@ -1,5 +1,7 @@
 """Drives resynchronisations: asks the questions of copier/resync.py, with pauses and a bound on how many at once.
 
+The bound is each broker's own: a broker that hangs holds up those that ask it, and nobody else (P7).
+
 A resynchronisation has no side effects, so whatever fails is begun again: after a pause that grows for as long as
 nothing is copied in between, and with fresh metadata. Answers that a moved leader made out of date are thrown away.
 """
@@ -25,7 +27,8 @@ from heliograph.model.events import Event, Trouble
 from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 
-QUESTIONS_AT_ONCE = 32
+QUESTIONS_AT_ONCE = 32  # to one broker
+NOBODY = -1
 UNSETTLED_WAIT_S = 0.05
 UNSETTLED_TOLD_AFTER = 40  # rounds: two seconds
 TOLD_AFTER = 3  # tries: what the next one mends, a leader that is not known yet, say, is no trouble
@@ -40,7 +43,7 @@ class Resynchroniser:
 
     def __init__(self, on_refreshed: Callable[[Route], None]) -> None:
         self._on_refreshed = on_refreshed
-        self._slots = asyncio.Semaphore(QUESTIONS_AT_ONCE)
+        self._slots: dict[tuple[int, int], asyncio.Semaphore] = {}  # by port and node
 
     async def run(self, route: Route) -> None:
         """Until the copy knows where it stands, or has stopped."""
@@ -53,7 +56,7 @@ class Resynchroniser:
                 return
             interruptions = copy.interruptions
             try:
-                found = await self._ask(route)
+                found = await self._ask_until_moved(route)
             except PartitionStop as stop:
                 if copy.interruptions == interruptions:  # else the answers were of two leaders
                     await self._doubt(route, stop)
@@ -63,9 +66,24 @@ class Resynchroniser:
                 await self._failed(route, problem)
             else:
                 route.missing_since = None
-                if copy.interruptions == interruptions:  # else the answers are out of date
+                if (
+                    found is not None and copy.interruptions == interruptions
+                ):  # else the answers are out of date
                     route.doubted = False
                     copy.synced(found)
+
+    async def _ask_until_moved(self, route: Route) -> resync.Synced | None:
+        """None: a leader has moved meanwhile, and whoever was asked need not be waited for."""
+        route.asking = asyncio.get_running_loop().create_task(self._ask(route))
+        try:
+            return await route.asking
+        except asyncio.CancelledError:
+            us = asyncio.current_task()
+            if us is not None and us.cancelling():
+                raise
+            return None
+        finally:
+            route.asking = None
 
     async def _ask(self, route: Route) -> resync.Synced:
         questions = resync.resynchronise(route.copy.spec)
@@ -82,8 +100,16 @@ class Resynchroniser:
                 await _wait_to_settle(route, unsettled)
                 answer = None
             else:
-                async with self._slots:
+                async with self._slot(route, question):
                     answer = await _perform(route, question)
+
+    def _slot(self, route: Route, question: resync.Question) -> asyncio.Semaphore:
+        of_source = isinstance(question, resync.ReadSourceLog | resync.ReadSourceBatch)
+        port, leader = (
+            (route.source, route.source_leader) if of_source else (route.target, route.target_leader)
+        )
+        key = (id(port), leader.node if leader is not None else NOBODY)
+        return self._slots.setdefault(key, asyncio.Semaphore(QUESTIONS_AT_ONCE))
 
     async def _failed(self, route: Route, problem: RequestFailed | ProtocolError) -> None:
         stop = _stop_for(route, problem)
@@ -155,6 +181,7 @@ async def _perform(route: Route, question: resync.Question) -> resync.Answer:
 def _stop_for(route: Route, problem: RequestFailed | ProtocolError) -> PartitionStop | None:
     """What no further try can mend: missing rights, a broker that is too old, a topic that is gone for good."""
     if not isinstance(problem, BrokerRefused):
+        route.missing_since = None  # nobody has said anything: that it was missing all the time is not known
         return None
     if problem.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         route.missing_since = None

@@ -10,6 +10,7 @@ from heliograph.cluster.line_name import LineName
 from heliograph.cluster.metadata import Leader
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import SourcePort, TargetPort
+from heliograph.copier.resync import Synced
 
 
 @dataclass(slots=True)
@@ -20,6 +21,7 @@ class Route:
     source_leader: Leader | None = None
     target_leader: Leader | None = None
     resync: asyncio.Task[None] | None = None
+    asking: asyncio.Task[Synced] | None = None  # the questions of `resync`, dropped when a leader moves
     moved: asyncio.Event = field(
         default_factory=asyncio.Event
     )  # a leader is new: no reason to wait any longer
@@ -32,3 +34,9 @@ class Route:
     telling: asyncio.TimerHandle | None = None  # while one waits for a lease
     fruitless: int = 0  # how many followed each other with nothing copied in between
     missing_since: float | None = None  # since when a cluster says that the topic does not exist
+
+    def leader_moved(self) -> None:
+        """No reason to wait any longer, for a pause or for an answer: the new leader is asked."""
+        self.moved.set()
+        if self.asking is not None:
+            self.asking.cancel()

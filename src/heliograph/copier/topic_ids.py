@@ -1,9 +1,10 @@
-"""The topics that a copy began with, by their ids: a topic that was deleted and created again is another one."""
+"""The topics that a copy began with, by their identity: a topic that was deleted and created again is another one."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
+from heliograph.cluster.metadata import NO_ID
 from heliograph.model.errors import PartitionStop
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import StopReason
@@ -19,15 +20,22 @@ class TopicIds:
     @property
     def target(self) -> bytes:
         """So that no append goes to another topic of its name; empty where the target has no ids."""
-        known = self._known.get(TARGET)
-        return UUID(known).bytes if known else b""
+        known = self._known.get(TARGET, "")
+        return UUID(known).bytes if _has_id(known) else b""
 
-    def seen(self, side: str, topic_id: str) -> PartitionStop | None:
-        """What metadata says now; empty where it is not known. The first id is the one."""
-        if not topic_id or self._known.setdefault(side, topic_id) == topic_id:
+    def seen(self, side: str, identity: str) -> PartitionStop | None:
+        """What metadata says now; empty where it is not known. The first one is the one."""
+        known = self._known.get(side, identity)
+        if not identity or known == identity or _has_id(known) != _has_id(identity):
+            # A cluster that is being upgraded gives its topics ids, and its older brokers do not tell them.
+            self._known[side] = max(known, identity, key=_has_id)
             return None
         return PartitionStop(
             StopReason.RECREATED,
             f"the {side} topic {self._names[side]} was deleted and created again",
             hint="compare both topics; to mirror it afresh, delete the target topic and start the mirror again",
         )
+
+
+def _has_id(identity: str) -> bool:
+    return bool(identity) and not identity.startswith(NO_ID)

@@ -66,9 +66,12 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchReply(NamedTuple):
+    """`compares_epochs`: the broker has compared the epochs in the request with its log, and tells of a truncation."""
+
     throttle_ms: int
     error: int
     partitions: list[FetchedPartition]
+    compares_epochs: bool = True
 
 
 def encode_fetch(
@@ -132,7 +135,7 @@ def decode_fetch(version: int, body: memoryview) -> FetchReply:
         reader.skip_tagged_fields()
     reader.skip_tagged_fields()
     reader.expect_end()
-    return FetchReply(throttle_ms, error, partitions)
+    return FetchReply(throttle_ms, error, partitions, version >= 12)
 
 
 def _decode_partition(version: int, topic: str, reader: Reader) -> FetchedPartition:

@@ -1,0 +1,109 @@
+"""Faults of the data path that were there once, each with what it did."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from heliograph.copier import resynchroniser
+from heliograph.copier.resynchroniser import QUESTIONS_AT_ONCE
+from heliograph.model.errors import BrokerRefused, Disconnected
+from heliograph.model.events import Event
+from heliograph.wire.error_codes import ErrorCode
+
+from .lane_world import place, until, world, write
+
+SOON_S = 2.0
+BROKEN = Disconnected("broker-1 closed the connection")
+
+
+# -- a source connection that breaks
+
+
+async def test_a_broken_source_connection_is_read_on_from_the_known_position() -> None:
+    """Every partition on it was resynchronised: thousands of questions for what no answer could change."""
+    async with world() as it:
+        copies = []
+        for partition in range(3):
+            it.create(partition, 5)
+            copies.append(it.assign(partition))
+        await until(lambda: all(it.is_copied(partition) for partition in range(3)))
+        asked, known = it.target.spans, [copy.interruptions for copy in copies]
+        it.source.fetch_fails = BROKEN
+        await until(lambda: all(copy.trouble is not None for copy in copies))
+        assert {copy.trouble.event for copy in copies if copy.trouble} == {Event.BROKER_AWAY}
+        it.source.fetch_fails = None
+        for partition in range(3):
+            write(it.source.logs[place(partition)], 5)
+        await until(lambda: all(it.is_copied(partition) for partition in range(3)))
+        await until(lambda: all(copy.trouble is None for copy in copies))
+        assert (it.target.spans, [copy.interruptions for copy in copies]) == (asked, known)
+        it.assert_identical(0)
+
+
+async def test_a_source_that_does_not_compare_epochs_is_checked_after_a_broken_connection() -> None:
+    """Its log may have been truncated and have grown again meanwhile, and no fetch would tell."""
+    async with world() as it:
+        it.source.compares_epochs = False
+        it.create(0, 5)
+        copy = it.assign(0)
+        await until(lambda: it.is_copied(0))
+        known = copy.interruptions
+        it.source.fetch_fails = BROKEN
+        await until(lambda: copy.interruptions > known)
+        it.source.fetch_fails = None
+        write(it.source.logs[place(0)], 5)
+        await until(lambda: it.is_copied(0))
+
+
+# -- questions to a broker that hangs
+
+
+async def test_partitions_of_a_hung_target_do_not_keep_another_links_from_starting() -> None:
+    """All links shared the slots for questions, and held them while they waited."""
+    async with world() as it:
+        it.target.hung.add(1)
+        for partition in range(QUESTIONS_AT_ONCE + 8):
+            it.create(partition, 1)
+            it.assign(partition)
+        await asyncio.sleep(0.05)
+        healthy = it.second_link()
+        healthy.create(0, 5)
+        healthy.assign(0)
+        await until(lambda: healthy.is_copied(0), SOON_S)
+
+
+async def test_a_question_is_dropped_when_its_leader_moves() -> None:
+    async with world() as it:
+        it.create(0, 5)
+        it.target.hung.add(1)
+        it.assign(0)
+        await asyncio.sleep(0.05)
+        it.target.move(place(0), 2)
+        await it.target.refresh()
+        await until(lambda: it.is_copied(0), SOON_S)
+        it.assert_identical(0)
+
+
+# -- a topic that is there after all
+
+
+async def test_a_topic_is_not_taken_for_gone_because_two_answers_far_apart_say_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between them nobody answered at all: nothing says that it was gone all the time."""
+    monkeypatch.setattr(resynchroniser, "MISSING_LIMIT_S", 0.5)
+    gone = BrokerRefused("no such topic", code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    async with world() as it:
+        it.create(0, 5)
+        it.target.asked_fails = gone
+        copy = it.assign(0)
+        await until(lambda: it.target.asked > 0)
+        it.target.asked_fails = BROKEN
+        await asyncio.sleep(0.6)
+        it.target.asked_fails, asked = gone, it.target.asked
+        await until(lambda: it.target.asked > asked)
+        it.target.asked_fails = None
+        await until(lambda: it.is_copied(0) or copy.stopped is not None)
+        assert copy.stopped is None
