@@ -498,7 +498,7 @@ async def test_retention_that_overtakes_a_running_copy_stops_it_with_the_lost_of
         it.create(0, 5)
         where = TopicPartition("orders", 0)
         copy = it.assign(0)
-        await until(lambda: it.is_copied(0))
+        await until(lambda: copy.next_offset == it.source.logs[where].end)
         position = copy.next_offset
         it.target.line(1).frozen = True
         log = it.source.logs[where]
