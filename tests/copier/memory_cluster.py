@@ -55,6 +55,8 @@ class MemoryCluster:
         self.hung: set[int] = set()  # nodes that never answer a question
         self.asked_fails: HeliographError | None = None  # what every question ends with
         self.asked = 0
+        self.configs: dict[str, dict[str, str]] = {}  # of topics, where they are not what a mirror needs
+        self.stamps: set[str] = set()  # topics whose broker writes its own time into batches
         self.fetch_fails: HeliographError | None = None  # what every fetch ends with
         self.compares_epochs = True  # a fetch tells that the log was truncated
         self.fetches = 0
@@ -210,6 +212,10 @@ class MemoryCluster:
             raise Disconnected(f"broker {node} is gone")
         return {where: self.logs[where].end for where in wheres if self.leaders[where].node == node}
 
+    async def topic_configs(self, topics: Sequence[str], _keys: Sequence[str]) -> dict[str, dict[str, str]]:
+        await asyncio.sleep(0)
+        return {topic: self.configs.get(topic, {}) for topic in topics}
+
     async def producer(self, where: TopicPartition, producer_id: int) -> ProducerState | None:
         return (await self._led(where)).producer(producer_id)
 
@@ -313,4 +319,5 @@ class MemoryLine:
         if error is not None:
             return ProducedPartition(*where, error, -1, -1, "")
         appended = cluster.logs[where].append(memoryview(bytearray(batch)))
-        return ProducedPartition(*where, appended.error, appended.base_offset, 0, "")
+        time_ms = 1 if where.topic in cluster.stamps else -1
+        return ProducedPartition(*where, appended.error, appended.base_offset, 0, "", time_ms)

@@ -6,13 +6,16 @@ import asyncio
 
 import pytest
 
-from heliograph.copier import resynchroniser
+from heliograph.copier import resynchroniser, vigil
+from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.resynchroniser import QUESTIONS_AT_ONCE
 from heliograph.model.errors import BrokerRefused, Disconnected
 from heliograph.model.events import Event
+from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 
 from .lane_world import place, until, world, write
+from .source_batches import batch, give, spec_of, synced_at
 
 SOON_S = 2.0
 BROKEN = Disconnected("broker-1 closed the connection")
@@ -107,3 +110,55 @@ async def test_a_topic_is_not_taken_for_gone_because_two_answers_far_apart_say_s
         it.target.asked_fails = None
         await until(lambda: it.is_copied(0) or copy.stopped is not None)
         assert copy.stopped is None
+
+
+# -- a target that rewrites what it is given
+
+
+async def test_an_append_that_the_broker_stamped_with_its_own_time_stops_the_partition() -> None:
+    """Every timestamp was rewritten, with success."""
+    async with world() as it:
+        it.create(0, 5)
+        it.create(1, 5)
+        copy, other = it.assign(0), it.assign(1)
+        await until(lambda: it.is_copied(0) and it.is_copied(1))
+        it.target.stamps.add("orders")
+        write(it.source.logs[place(0)], 5)
+        await until(lambda: copy.stopped is not None)
+        assert copy.stopped is not None
+        assert copy.stopped.reason is StopReason.TOPIC_CONFIG
+        assert "message.timestamp.type" in copy.stopped.hint
+        assert other.stopped is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("compression.type", "zstd"), ("message.timestamp.type", "LogAppendTime")]
+)
+async def test_a_config_that_is_switched_while_running_stops_the_topics_partitions(
+    monkeypatch: pytest.MonkeyPatch, key: str, value: str
+) -> None:
+    """Batches that are compressed anew show in no answer: the configs are read again every few seconds."""
+    monkeypatch.setattr(vigil, "LOOK_S", 0.02)
+    monkeypatch.setattr(vigil, "CONFIGS_S", 0.05)
+    async with world() as it:
+        it.create(0, 5)
+        copy = it.assign(0)
+        await until(lambda: it.is_copied(0))
+        await asyncio.sleep(0.2)
+        assert copy.stopped is None
+        it.target.configs["orders"] = {key: value}
+        await until(lambda: copy.stopped is not None)
+        assert copy.stopped is not None
+        assert copy.stopped.reason is StopReason.TOPIC_CONFIG
+        assert f"{key}={value}" in copy.stopped.message
+
+
+def test_a_duplicate_that_is_answered_with_the_batchs_own_time_stops_nothing() -> None:
+    copy = PartitionCopy(spec_of(), 1 << 20)
+    copy.synced(synced_at(0))
+    give(copy, batch(0), batch(1))
+    for _ in range(2):
+        append = copy.take()
+        copy.appended(append.start.target, append.max_timestamp)
+    assert copy.stopped is None
+    assert copy.next_offset == 2

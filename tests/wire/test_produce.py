@@ -45,7 +45,7 @@ def id_of(name: str) -> bytes:
 entries_lists = st.lists(st.builds(ProduceEntry, names, int32s, batches), max_size=6).map(
     lambda entries: [entry._replace(topic_id=id_of(entry.topic)) for entry in entries]
 )
-produced = st.builds(ProducedPartition, names, int32s, int16s, int64s, int64s, st.text(max_size=20))
+produced = st.builds(ProducedPartition, names, int32s, int16s, int64s, int64s, st.text(max_size=20), int64s)
 replies = st.builds(ProduceReply, int32s, st.lists(produced, max_size=6))
 record_errors = st.lists(st.tuples(int32s, st.none() | st.text(max_size=5)), max_size=3)
 
@@ -82,7 +82,7 @@ def peer_partition(partition: ProducedPartition, errors: list[tuple[int, str | N
         index=partition.partition,
         error_code=partition.error,
         base_offset=partition.base_offset,
-        log_append_time_ms=-1,
+        log_append_time_ms=partition.append_time,
         log_start_offset=partition.log_start_offset,
         record_errors=[
             Answer.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)

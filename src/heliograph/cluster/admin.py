@@ -44,15 +44,20 @@ class TopicConfig:
     problem: str | None = None
 
 
-async def describe_topic_configs(client: ClusterClient, topics: Iterable[str]) -> dict[str, TopicConfig]:
+async def describe_topic_configs(
+    client: ClusterClient, topics: Iterable[str], keys: list[str] | None = None
+) -> dict[str, TopicConfig]:
+    """`keys` None: all of them."""
     found: dict[str, TopicConfig] = {}
     for names in in_portions(topics):
-        found.update(await _describe(client, names))
+        found.update(await _describe(client, names, keys))
     return found
 
 
-async def _describe(client: ClusterClient, topics: list[str]) -> dict[str, TopicConfig]:
-    request = configs_request(TOPIC_RESOURCE, topics, None)
+async def _describe(
+    client: ClusterClient, topics: list[str], keys: list[str] | None
+) -> dict[str, TopicConfig]:
+    request = configs_request(TOPIC_RESOURCE, topics, keys)
     response = await call_any(client, request, DescribeConfigsResponse)
     found = {}
     with unpacking("configs of topics"):

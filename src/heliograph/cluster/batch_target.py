@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
+from heliograph.cluster.admin import describe_topic_configs
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.connection import Connection
 from heliograph.cluster.line_name import LineName
@@ -131,6 +132,12 @@ class BatchTarget:
 
     async def ends(self, node: int, wheres: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         return await read_ends(self.client, node, wheres)
+
+    async def topic_configs(
+        self, topics: Sequence[str], keys: Sequence[str]
+    ) -> Mapping[str, Mapping[str, str]]:
+        found = await describe_topic_configs(self.client, topics, list(keys))
+        return {topic: config.effective for topic, config in found.items() if config.problem is None}
 
     async def span(self, where: TopicPartition) -> LogSpan:
         return await read_span(self.client, where)

@@ -33,7 +33,7 @@ from heliograph.copier.phases import OVER, SENDING, Happening, Phase, after
 from heliograph.copier.recovery import after_append
 from heliograph.copier.resync import Synced
 from heliograph.copier.spec import CopySpec
-from heliograph.copier.stops import diverged, truncated, wrong_place
+from heliograph.copier.stops import diverged, stamped, truncated, wrong_place
 from heliograph.copier.topic_ids import TopicIds
 from heliograph.model.errors import CorruptBatch, HeliographError, LineLeft, PartitionStop
 from heliograph.model.events import Event, Trouble
@@ -274,12 +274,15 @@ class PartitionCopy:
             self._clearance.clear = True
             self._resync_later(Trouble(Event.LEASE_WAIT, "older appends are over by now"))
 
-    def appended(self, base_offset: int) -> None:
-        """The broker answered the oldest append with success, at this offset."""
+    def appended(self, base_offset: int, append_time: int = -1) -> None:
+        """The broker answered the oldest append with success, at this offset. `append_time`: what it has written into
+        the batch, -1 where it left it as it was. A duplicate is answered with the time of the batch that is there."""
         append = self._settle()
         expected = append.start.target
         if base_offset > expected:
             self.stop(wrong_place(expected, base_offset))
+        elif append_time not in (-1, append.max_timestamp):
+            self.stop(stamped(base_offset))
         elif self.phase is Phase.RETIRED and base_offset == expected:
             self.durable = append.end
         elif self.phase not in SENDING:

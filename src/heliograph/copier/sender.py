@@ -179,7 +179,7 @@ class Sender:
                 self._on_slow(copy)
             copy.refused(answer.error, answer.message)
         else:
-            copy.appended(answer.base_offset)
+            copy.appended(answer.base_offset, answer.append_time)
         self._on_settled(copy)
 
     def _unreachable(self, problem: HeliographError) -> None:

@@ -25,6 +25,15 @@ def diverged(diverged_at: int, target_end: int) -> PartitionStop:
     )
 
 
+def stamped(offset: int) -> PartitionStop:
+    return PartitionStop(
+        StopReason.TOPIC_CONFIG,
+        f"the target's broker has written its own time into the batch at offset {offset}",
+        hint="set message.timestamp.type=CreateTime on the target topic; the timestamps from this offset on are not the"
+        f" source's: {_AFRESH}",
+    )
+
+
 def wrong_place(expected: int, actual: int) -> PartitionStop:
     return PartitionStop(
         StopReason.WRONG_PLACE,

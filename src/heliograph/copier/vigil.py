@@ -2,7 +2,8 @@
 
 A target that lost acknowledged records in an unclean election is silent as long as nothing is appended: its ends are
 read again, all of one broker in one request. And a transaction that hangs at the source holds a read_committed mirror
-back without any error: it is told of, with the producer id that somebody must look for (P6).
+back without any error: it is told of, with the producer id that somebody must look for (P6). A target topic whose
+configs are switched so that its broker rewrites batches does so with success: its configs are read again, too.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from collections.abc import Callable, Mapping
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import TargetPort
 from heliograph.copier.route import Route
-from heliograph.model.errors import ProtocolError, RequestFailed
+from heliograph.model.admission import AS_THEY_ARE, admit_config
+from heliograph.model.errors import PartitionStop, ProtocolError, RequestFailed
 from heliograph.model.events import Event, Trouble
 from heliograph.model.partition import MirrorPartition
 
 LOOK_S = 3.0
 ANSWER_LIMIT_S = 3.0  # a broker that hangs must not keep us from looking at the others
 HELD_LIMIT_S = 30.0
+CONFIGS_S = 5.0  # one request for a hundred topics, of two keys each
 
 
 class Vigil:
@@ -31,6 +34,7 @@ class Vigil:
     ) -> None:
         self._routes = routes
         self._on_change = on_change
+        self._configs_read_at = float("-inf")
 
     async def run(self) -> None:
         while True:
@@ -41,6 +45,7 @@ class Vigil:
         await asyncio.gather(
             *(self._compare_ends(*who, routes) for who, routes in self._idle().items()),
             *(self._tell_of_transaction(route) for route in self._held_back()),
+            *(self._check_configs(target, routes) for target, routes in self._by_target().items()),
         )
 
     # -- the target's end
@@ -87,3 +92,31 @@ class Vigil:
                 f" {copy.source_watermark - copy.source_end} offsets for {HELD_LIMIT_S:.0f} s",
             )
         )
+
+    # -- the target's configs
+
+    def _by_target(self) -> dict[TargetPort, list[Route]]:
+        """All that copy, when it is time to look at their topics again."""
+        now = asyncio.get_running_loop().time()
+        if now - self._configs_read_at < CONFIGS_S:
+            return {}
+        self._configs_read_at = now
+        by_target: dict[TargetPort, list[Route]] = defaultdict(list)
+        for route in self._routes.values():
+            if not route.copy.over:
+                by_target[route.target].append(route)
+        return by_target
+
+    async def _check_configs(self, target: TargetPort, routes: list[Route]) -> None:
+        topics = sorted({route.copy.spec.partition.target_topic for route in routes})
+        try:
+            async with asyncio.timeout(ANSWER_LIMIT_S):
+                configs = await target.topic_configs(topics, list(AS_THEY_ARE))
+        except (RequestFailed, ProtocolError, TimeoutError):
+            return  # the next look will tell
+        refused = {topic: admit_config(config) for topic, config in configs.items()}
+        for route in routes:
+            why = refused.get(route.copy.spec.partition.target_topic)
+            if why is not None and not route.copy.over:
+                route.copy.stop(PartitionStop(why.reason, why.message, hint=why.hint))
+                self._on_change(route.copy)

@@ -103,14 +103,18 @@ def admit_topic(facts: TopicFacts) -> Refused | None:
             f" {facts.target_partitions}",
             hint="delete the target topic and let Heliograph create it, or give both the same number of partitions",
         )
-    return _admit_config(facts.target_config)
+    return admit_config(facts.target_config)
 
 
-def _admit_config(config: Mapping[str, str]) -> Refused | None:
-    if config.get("compression.type", "producer") != "producer":
-        return _rewrites("compression.type", config["compression.type"], "producer")
-    if config.get("message.timestamp.type", "CreateTime") != "CreateTime":
-        return _rewrites("message.timestamp.type", config["message.timestamp.type"], "CreateTime")
+# What a target topic must be set to, so that its broker appends batches as they are.
+AS_THEY_ARE = {"compression.type": "producer", "message.timestamp.type": "CreateTime"}
+
+
+def admit_config(config: Mapping[str, str]) -> Refused | None:
+    """Of a target topic; a key that is missing has its default."""
+    for key, wanted in AS_THEY_ARE.items():
+        if config.get(key, wanted) != wanted:
+            return _rewrites(key, config[key], wanted)
     return None
 
 

@@ -53,6 +53,7 @@ class ProducedPartition(NamedTuple):
     base_offset: int
     log_start_offset: int  # -1 below version 5
     message: str  # the broker's words on a refusal, from version 8 on; else empty
+    append_time: int = -1  # what the broker has written into the batch, if it has
 
 
 class ProduceReply(NamedTuple):
@@ -144,13 +145,13 @@ def _decode_topic_id(reader: Reader, names: Mapping[bytes, str]) -> str:
 
 def _decode_partition(version: int, topic: str, reader: Reader) -> ProducedPartition:
     if version >= 5:
-        partition, error, base_offset, _append_time, log_start = reader.unpack(_PARTITION_V5)
+        partition, error, base_offset, append_time, log_start = reader.unpack(_PARTITION_V5)
     else:
-        partition, error, base_offset, _append_time = reader.unpack(_PARTITION_V3)
+        partition, error, base_offset, append_time = reader.unpack(_PARTITION_V3)
         log_start = _UNKNOWN
     message = _decode_message(reader) if version >= 8 else ""
     reader.skip_tagged_fields()
-    return ProducedPartition(topic, partition, error, base_offset, log_start, message)
+    return ProducedPartition(topic, partition, error, base_offset, log_start, message, append_time)
 
 
 def _decode_message(reader: Reader) -> str:
