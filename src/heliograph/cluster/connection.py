@@ -1,18 +1,13 @@
-"""One TCP connection to one broker: requests out, answers in, matched in order.
+"""One TCP connection to one broker: the place where requests and answers meet a socket.
 
-Owns the socket and nothing else: it knows no topics, no retries, no addresses of other brokers. A broker
-answers the requests of one connection in the order they were sent, so an answer always belongs to the oldest
-request that waits; the correlation id is checked all the same.
-
-Answers are received straight into a buffer of their own size (asyncio's BufferedProtocol): the memoryview a
-caller gets is the only copy of the bytes, writable, and lives as long as somebody holds it.
+Owns the socket, the futures of those who wait, and the timers; it knows no topics, no retries, no addresses of other
+brokers. The bytes are exchange.py's, what may leave when is gate.py's.
 
 Every request has a deadline. One late answer closes the whole connection, because all later ones wait behind
 it: every request that waits then ends as `RequestTimedOut` or `Disconnected`, with an unknown outcome.
 
-A *careful* connection lets no byte arrive late: a request that comes with a permit is held back by its last byte until
-all others are with the kernel, and the permit is asked right before that byte follows, at once; a broker executes
-nothing that is not whole. What the peer does not acknowledge within 5 s is dropped with the connection.
+A *careful* connection lets no byte arrive late: its requests may come with a permit (gate.py), and what the peer does
+not acknowledge within 5 s is dropped with the connection.
 
 TLS and SASL belong in `open_connection`: a wrapped transport, and an exchange of frames before it returns.
 """
@@ -23,16 +18,14 @@ import asyncio
 import select
 import socket
 import struct
-from collections import deque
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Sequence
+from typing import cast
 
+from heliograph.cluster.exchange import Buffer, Exchange
+from heliograph.cluster.gate import Flow, Gate, Permit
 from heliograph.cluster.properties import ClientProperties
-from heliograph.cluster.receive_buffers import ReceiveBuffers
 from heliograph.model.errors import Disconnected, HeliographError, ProtocolError, RequestTimedOut
-from heliograph.wire.frame import decode_response_header, encode_request_header, frame_size
 
-PREFIX_BYTES = 4
 FRAME_SLACK_BYTES = 1 << 20  # what an answer holds beside records: names, offsets, error texts
 # A batch that is larger than what was asked for comes whole all the same, if it is the first.
 LEAST_FRAME_LIMIT = 64 << 20
@@ -40,22 +33,25 @@ ACKNOWLEDGED_WITHIN_MS = 5000
 ROOM_LOOK_S = 0.002
 _CLOSE_AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: what was not sent yet is thrown away
 
-Buffer = bytes | bytearray | memoryview
-Permit = Callable[[], bool]
 
+class _TransportOutlet:
+    """What a gate lets pass goes to the transport."""
 
-class _Pending(NamedTuple):
-    correlation_id: int
-    flexible: bool
-    deadline: float
-    answer: asyncio.Future[memoryview]
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
 
+    @property
+    def buffered_bytes(self) -> int:
+        return self._transport.get_write_buffer_size()
 
-class _Held(NamedTuple):
-    """A request that leaves when it is permitted to."""
+    def has_room(self) -> bool:
+        """A kernel that took all but the last byte may be full, and the transport would keep that one for later."""
+        room = select.poll()
+        room.register(self._transport.get_extra_info("socket").fileno(), select.POLLOUT)
+        return bool(room.poll(0))
 
-    parts: list[Buffer]
-    permit: Permit
+    def write(self, parts: Sequence[Buffer]) -> None:
+        self._transport.writelines(parts)
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -63,21 +59,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, address: str, client_id: str, frame_limit: int, *, careful: bool = False) -> None:
         self.address = address
-        self._careful = careful
-        self._held: deque[_Held] = deque()  # the first one's last byte may be all that is left of it
-        self._room_timer: asyncio.TimerHandle | None = None
         self.versions: dict[int, tuple[int, int]] = {}
-        self._client_id = client_id
-        self._frame_limit = frame_limit
+        self._careful = careful
         self._loop = asyncio.get_running_loop()
+        self._exchange: Exchange[asyncio.Future[memoryview]] = Exchange(client_id, frame_limit)
         self._transport: asyncio.Transport | None = None
-        self._pending: deque[_Pending] = deque()
-        self._correlation_id = 0
-        self._prefix = memoryview(bytearray(PREFIX_BYTES))
-        self._buffers = ReceiveBuffers()
-        self._frame: memoryview | None = None
-        self._filled = 0
+        self._gate: Gate | None = None
         self._watchdog: asyncio.TimerHandle | None = None
+        self._room_timer: asyncio.TimerHandle | None = None
         self._closed: HeliographError | None = None
         self.last_used = self._loop.time()
 
@@ -88,7 +77,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def waiting(self) -> int:
         """How many requests have no answer yet."""
-        return len(self._pending)
+        return self._exchange.waiting
 
     def request(
         self,
@@ -106,72 +95,29 @@ class Connection(asyncio.BufferedProtocol):
         `flexible`: whether this version of the API uses the flexible encoding (ApiVersions answers never do).
         """
         answer: asyncio.Future[memoryview] = self._loop.create_future()
-        if self._closed is not None or self._transport is None:
+        if self._closed is not None or self._gate is None:
             answer.set_exception(self._closed or Disconnected(f"{self.address} is not connected"))
             return answer
-        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        header = encode_request_header(
-            api_key, version, self._correlation_id, self._client_id, flexible=flexible
-        )
-        size = len(header) + sum(len(part) for part in buffers)
+        assert permit is None or self._careful
         self.last_used = self._loop.time()
         deadline = self.last_used + timeout_ms / 1000
-        self._pending.append(_Pending(self._correlation_id, flexible, deadline, answer))
-        parts = [size.to_bytes(PREFIX_BYTES, "big") + header, *buffers]
-        if permit is None:
-            assert not self._careful or not self._held
-            self._transport.writelines(parts)
-        else:
-            assert self._careful
-            self._hold(_Held(parts, permit))
+        parts = self._exchange.ask(
+            api_key, version, buffers, flexible=flexible, deadline=deadline, token=answer
+        )
         self._watch(deadline)
+        self._follow(self._gate.push(parts, permit))
         return answer
 
-    def _hold(self, request: _Held) -> None:
-        self._held.append(request)
-        if len(self._held) == 1:
-            self._send_all_but_the_last_byte()
-            self.resume_writing()
-
-    def _send_all_but_the_last_byte(self) -> None:
-        assert self._transport is not None
-        parts = self._held[0].parts
-        while not parts[-1]:
-            parts.pop()
-        last = memoryview(parts.pop())
-        self._transport.writelines([*parts, last[:-1]])
-        parts[:] = [last[-1:]]
-
-    def resume_writing(self) -> None:
-        """What was written is with the kernel: the last byte may follow, if it is permitted."""
-        while self._held and self._transport is not None and not self._transport.get_write_buffer_size():
-            if not self._has_room():
-                self._look_for_room()
-                return
-            (last,), permit = self._held.popleft()
-            if not permit():
-                self._close_from_within(f"a request to {self.address} was not permitted any more")
-                return
-            self._transport.write(last)
-            if self._transport.get_write_buffer_size():  # it would leave later, and nobody would ask then
-                self._close_from_within(f"the request to {self.address} did not leave at once")
-                return
-            if self._held:
-                self._send_all_but_the_last_byte()
-
-    def _has_room(self) -> bool:
-        """A kernel that took all but the last byte may be full, and the transport would keep that one for later."""
-        assert self._transport is not None
-        room = select.poll()
-        room.register(self._transport.get_extra_info("socket").fileno(), select.POLLOUT)
-        return bool(room.poll(0))
-
-    def _look_for_room(self) -> None:
-        """By the clock: transports tell only of room for what they keep themselves."""
-        if self._room_timer is None:
+    def _follow(self, flow: Flow) -> None:
+        if flow is Flow.FULL and self._room_timer is None:
             self._room_timer = self._loop.call_later(ROOM_LOOK_S, self._look_again)
+        elif flow is Flow.REFUSED:
+            self._close_from_within(f"a request to {self.address} was not permitted any more")
+        elif flow is Flow.LATE:
+            self._close_from_within(f"the request to {self.address} did not leave at once")
 
     def _look_again(self) -> None:
+        """By the clock: transports tell only of room for what they keep themselves."""
         self._room_timer = None
         self.resume_writing()
 
@@ -187,18 +133,16 @@ class Connection(asyncio.BufferedProtocol):
         if self._closed is not None:
             return
         self._closed = reason or Disconnected(f"the connection to {self.address} was closed")
-        self._held.clear()
-        if self._watchdog is not None:
-            self._watchdog.cancel()
+        for timer in (self._watchdog, self._room_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._gate is not None:
+            self._gate.clear()
         if self._transport is not None:
             self._transport.abort()
-        self._fail_pending(self._closed)
-
-    def _fail_pending(self, reason: HeliographError) -> None:
-        while self._pending:
-            answer = self._pending.popleft().answer
+        for answer in self._exchange.give_up():
             if not answer.done():
-                answer.set_exception(reason)
+                answer.set_exception(self._closed)
                 answer.exception()  # an answer nobody waits for any more is no news
 
     def _watch(self, deadline: float) -> None:
@@ -211,9 +155,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _check_deadline(self) -> None:
         self._watchdog = None
-        if not self._pending:
+        first = self._exchange.first_deadline
+        if first is None:
             return
-        first = min(pending.deadline for pending in self._pending)
         if first <= self._loop.time():
             self.close(RequestTimedOut(f"{self.address} did not answer in time"))
         else:
@@ -223,39 +167,27 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._gate = Gate(_TransportOutlet(self._transport))
         if self._careful:
-            self._transport.set_write_buffer_limits(high=0)
+            self._transport.set_write_buffer_limits(high=0)  # or it would not tell when it is empty
+
+    def resume_writing(self) -> None:
+        if self._gate is not None and self._closed is None:
+            self._follow(self._gate.flush())
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the frame's own size is what counts
-        part = self._prefix if self._frame is None else self._frame
-        return part[self._filled :]
+        return self._exchange.room()
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._filled += nbytes
         try:
-            if self._frame is None:
-                if self._filled == PREFIX_BYTES:
-                    size = frame_size(bytes(self._prefix), self._frame_limit)
-                    self._frame, self._filled = self._buffers.take(size), 0
-            elif self._filled == len(self._frame):
-                frame, self._frame, self._filled = self._frame, None, 0
-                self._receive(frame)
+            answered = self._exchange.received(nbytes)
         except ProtocolError as problem:
             self.close(ProtocolError(f"{self.address}: {problem.message}", hint=problem.hint))
-
-    def _receive(self, frame: memoryview) -> None:
-        if not self._pending:
-            raise ProtocolError("an answer that nobody asked for")
-        pending = self._pending.popleft()
-        try:
-            correlation_id, body = decode_response_header(frame, flexible=pending.flexible)
-            if correlation_id != pending.correlation_id:
-                raise ProtocolError(f"answer {correlation_id} where {pending.correlation_id} was due")
-        except ProtocolError:
-            self._pending.appendleft(pending)  # fails with the connection, like all that wait
-            raise
-        if not pending.answer.done():
-            pending.answer.set_result(body)
+            return
+        if answered is not None:
+            answer, body = answered
+            if not answer.done():
+                answer.set_result(body)
 
     def eof_received(self) -> None:
         self.close(Disconnected(f"{self.address} closed the connection"))
