@@ -28,6 +28,10 @@ ID = b"0123456789abcdef"
 BATCH = memoryview(b"batch")
 
 
+def always() -> bool:
+    return True
+
+
 class FakeConnection:
     """Remembers versions; `answer` answers the oldest request in the version that it was sent in."""
 
@@ -91,14 +95,14 @@ async def test_topics_go_by_id_if_the_broker_takes_it_and_every_entry_has_one(
     highest: int, entries: list[ProduceEntry], version: int
 ) -> None:
     connection = FakeConnection(highest)
-    line_on(connection).send(entries)
+    line_on(connection).send(entries, always)
     assert connection.sent == [(version, version >= 9)]
 
 
 async def test_each_answer_is_read_in_the_version_of_its_request() -> None:
     connection = FakeConnection(13)
     line = line_on(connection)
-    answers = [line.send([by_id(topic_id)]) for topic_id in (ID, b"", ID, b"", b"", ID)]
+    answers = [line.send([by_id(topic_id)], always) for topic_id in (ID, b"", ID, b"", b"", ID)]
     for nth in range(len(answers)):
         connection.answer(nth)
     read = [line.decode(answer.result()).partitions for answer in answers]
@@ -108,7 +112,7 @@ async def test_each_answer_is_read_in_the_version_of_its_request() -> None:
 async def test_an_answer_that_nobody_reads_does_not_shift_the_others() -> None:
     connection = FakeConnection(13)
     line = line_on(connection)
-    first, second, third = [line.send([by_id(topic_id)]) for topic_id in (ID, b"", b"")]
+    first, second, third = [line.send([by_id(topic_id)], always) for topic_id in (ID, b"", b"")]
     first.cancel()
     for nth in range(3):
         connection.answer(nth)
@@ -119,7 +123,7 @@ async def test_an_answer_that_nobody_reads_does_not_shift_the_others() -> None:
 async def test_answers_before_a_lost_line_are_read() -> None:
     connection = FakeConnection(13)
     line = line_on(connection)
-    first, second = line.send([by_id()]), line.send([by_id(b"")])
+    first, second = line.send([by_id()], always), line.send([by_id(b"")], always)
     connection.answer(0)
     second.set_exception(Disconnected("gone"))
     second.exception()
@@ -151,7 +155,7 @@ async def append(target: BatchTarget, entry: ProduceEntry) -> ProducedPartition:
     leader = target.leader(TopicPartition(entry.topic, entry.partition))
     assert leader is not None
     line = await target.line_to(leader.node, LineName(0))
-    (partition,) = line.decode(await line.send([entry])).partitions
+    (partition,) = line.decode(await line.send([entry], always)).partitions
     return partition
 
 

@@ -6,12 +6,8 @@ import asyncio
 import socket
 import struct
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
-import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -242,221 +238,17 @@ def test_a_name_that_resolves_to_nothing_is_disconnected_with_the_address() -> N
         asyncio.run(open_connection("no-such-host.invalid", 9092, properties_for(9092)))
 
 
-# -- careful connections
-
-
-LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
-LARGE = 4 << 20
-
-
-class SlowPeer:
-    """Reads a little at a time, or nothing until it is told to; answers each request with its body's first byte."""
-
-    def __init__(self) -> None:
-        self.received_bytes = 0
-        self.bodies: list[bytes] = []
-        self.reads = asyncio.Event()
-        self.ended = asyncio.Event()
-
-    async def behave(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        received = bytearray()
-        try:
-            await self.reads.wait()
-            while data := await reader.read(1 << 16):
-                self.received_bytes += len(data)
-                received += data
-                self._answer_whole(received, writer)
-                await asyncio.sleep(0)
-        finally:
-            self.ended.set()
-
-    def _answer_whole(self, received: bytearray, writer: asyncio.StreamWriter) -> None:
-        while len(received) >= 4 and len(received) >= 4 + (size := int.from_bytes(received[:4], "big")):
-            _, _, correlation_id, name_bytes = struct.unpack_from(">hhih", received, 4)
-            body = bytes(received[14 + name_bytes : 4 + size])
-            self.bodies.append(body[:1])
-            writer.write(answer(correlation_id, body[:1]))
-            del received[: 4 + size]
-
-
-@dataclass(slots=True)
-class Careful:
-    """A careful connection, and what its permits saw."""
-
-    connection: Connection
-    peer: SlowPeer
-    sizes: list[int] = field(default_factory=list)  # what the transport held when a permit was asked for
-
-    def ask(
-        self, body: bytes, allowed: Callable[[], bool] = lambda: True, *, timeout_ms: int = 5000
-    ) -> asyncio.Future[memoryview]:
-        def permit() -> bool:
-            self.sizes.append(self.buffered_bytes)
-            return allowed()
-
-        half = len(body) // 2
-        parts: list[bytes | memoryview] = [body[:half], memoryview(bytearray(body[half:]))]
-        return self.connection.request(
-            API_KEY, VERSION, parts, flexible=False, timeout_ms=timeout_ms, permit=permit
-        )
-
-    @property
-    def buffered_bytes(self) -> int:
-        transport = self.connection._transport
-        return transport.get_write_buffer_size() if transport is not None else 0
-
-
-def carefully(
-    loop: str, story: Callable[[Careful], Awaitable[None]], *, send_buffer_bytes: int = 1 << 16
-) -> None:
-    """Run a story on this kind of event loop; none of its callbacks may fail."""
-    problems: list[dict[str, Any]] = []
-
-    async def tell() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
-        slow = SlowPeer()
-        async with peer(slow.behave) as port:
-            chosen = properties_for(port, send_buffer_bytes=send_buffer_bytes)
-            connection = await open_connection("127.0.0.1", port, chosen, careful=True)
-            async with asyncio.timeout(10):
-                await story(Careful(connection, slow))
-            connection.close()
-            await asyncio.sleep(0.05)
-
-    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-        runner.run(tell())
-    assert problems == []
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-def test_a_request_with_a_permit_is_answered_like_any_other(loop: str) -> None:
-    async def story(it: Careful) -> None:
-        it.peer.reads.set()
-        assert bytes(await it.ask(b"a small one")) == b"a"
-        assert it.sizes == [0]
-
-    carefully(loop, story)
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-def test_the_last_byte_waits_until_all_others_are_with_the_kernel(loop: str) -> None:
-    async def story(it: Careful) -> None:
-        answered = it.ask(b"x" * LARGE)
-        await asyncio.sleep(0.05)
-        assert it.buffered_bytes > 0
-        assert it.sizes == []  # not asked for yet
-        it.peer.reads.set()
-        assert bytes(await answered) == b"x"
-        assert it.sizes == [0]
-
-    carefully(loop, story)
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-def test_requests_with_permits_leave_in_order_each_with_its_own(loop: str) -> None:
-    async def story(it: Careful) -> None:
-        bodies = [b"a" * LARGE, b"b", b"c" * LARGE, b"d", b"e"]
-        answers = [it.ask(body) for body in bodies]
-        it.peer.reads.set()
-        assert [bytes(await answered) for answered in answers] == [b"a", b"b", b"c", b"d", b"e"]
-        assert it.sizes == [0] * 5
-
-    carefully(loop, story)
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-@pytest.mark.parametrize("size", [1, 2, LARGE])
-def test_a_request_that_is_not_permitted_never_arrives_whole_and_ends_the_connection(
-    loop: str, size: int
-) -> None:
-    async def story(it: Careful) -> None:
-        refused = it.ask(b"x" * size, lambda: False)
-        behind = it.ask(b"y")
-        it.peer.reads.set()
-        for waiting in (refused, behind):
-            with pytest.raises(Disconnected, match="permitted"):
-                await waiting
-        assert it.connection.closed
-        assert len(it.sizes) == 1
-        await it.peer.ended.wait()
-        assert it.peer.bodies == []
-        assert it.peer.received_bytes < size + 20 + len("heliograph")
-
-    carefully(loop, story)
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-def test_a_permit_that_is_withdrawn_while_the_peer_reads_slowly_counts(loop: str) -> None:
-    async def story(it: Careful) -> None:
-        allowed = True
-        first, second = it.ask(b"a" * LARGE, lambda: allowed), it.ask(b"b" * LARGE, lambda: allowed)
-
-        def withdraw(_: asyncio.Future[memoryview]) -> None:
-            nonlocal allowed
-            allowed = False
-
-        first.add_done_callback(withdraw)
-        it.peer.reads.set()
-        assert bytes(await first) == b"a"
-        with pytest.raises(Disconnected, match="permitted"):
-            await second
-        await it.peer.ended.wait()
-        assert it.peer.bodies == [b"a"]
-
-    carefully(loop, story)
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-def test_closing_a_careful_connection_throws_away_what_has_not_left(loop: str) -> None:
-    async def story(it: Careful) -> None:
-        waiting = it.ask(b"x" * LARGE)
-        await asyncio.sleep(0.05)
-        it.connection.close(Disconnected("the lease ran out"))
-        with pytest.raises(Disconnected, match="lease"):
-            await waiting
-        it.peer.reads.set()
-        await it.peer.ended.wait()
-        assert it.peer.bodies == []
-        assert it.sizes == []
-
-    carefully(loop, story)
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-def test_a_kernel_that_is_full_is_waited_for_and_the_last_byte_is_not_left_to_the_transport(
-    loop: str,
-) -> None:
-    """With the smallest buffers there is no room for one more byte when the last but one has found its place."""
-
-    async def story(it: Careful) -> None:
-        answers = [it.ask(b"%d" % n * 100_000) for n in range(5)]
-        it.peer.reads.set()
-        assert [bytes(await answered) for answered in answers] == [b"%d" % n for n in range(5)]
-        assert it.sizes == [0] * 5
-
-    carefully(loop, story, send_buffer_bytes=4096)
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-def test_a_careful_request_has_its_deadline_too(loop: str) -> None:
-    async def story(it: Careful) -> None:
-        with pytest.raises(RequestTimedOut):
-            await it.ask(b"x" * LARGE, timeout_ms=100)
-        assert it.sizes == []
-
-    carefully(loop, story)
-
-
-@pytest.mark.parametrize("careful", [True, False])
-async def test_a_socket_keeps_nothing_for_later(careful: bool) -> None:
-    """What was not sent when it is closed is thrown away; what a careful one sent is given up after five seconds."""
+@pytest.mark.parametrize("unacknowledged_ms", [0, 5000])
+async def test_a_socket_keeps_nothing_for_later(unacknowledged_ms: int) -> None:
+    """What was not sent when it is closed is thrown away; what the peer does not take is given up in time."""
 
     async with peer(echo) as port:
-        connection = await open_connection("127.0.0.1", port, properties_for(port), careful=careful)
+        connection = await open_connection(
+            "127.0.0.1", port, properties_for(port), unacknowledged_ms=unacknowledged_ms
+        )
         assert connection._transport is not None
         sock = connection._transport.get_extra_info("socket")
         linger = struct.unpack("ii", sock.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8))
         assert linger == (1, 0)
-        given_up_ms = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
-        assert given_up_ms == (5000 if careful else 0)
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == unacknowledged_ms
         connection.close()

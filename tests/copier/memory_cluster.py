@@ -223,7 +223,7 @@ class MemoryCluster:
 class Request(NamedTuple):
     batches: list[tuple[TopicPartition, bytes]]
     answer: asyncio.Future[memoryview]
-    permit: Permit | None = None
+    permit: Permit
 
 
 class MemoryLine:
@@ -243,10 +243,7 @@ class MemoryLine:
         self._leaving: list[Request] = []
         self._waiting: list[Request] = []
 
-    def send(
-        self, entries: Sequence[ProduceEntry], permit: Permit | None = None
-    ) -> asyncio.Future[memoryview]:
-        assert (permit is not None) == self.name.careful
+    def send(self, entries: Sequence[ProduceEntry], permit: Permit) -> asyncio.Future[memoryview]:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[memoryview] = loop.create_future()
         batches = [(TopicPartition(entry.topic, entry.partition), bytes(entry.batch)) for entry in entries]
@@ -284,7 +281,7 @@ class MemoryLine:
     def _leave(self) -> None:
         while self._leaving:
             request = self._leaving[0]
-            if request.permit is not None and not request.permit():
+            if not request.permit():
                 self.close(Disconnected(f"a request to broker {self._node} was not permitted any more"))
                 return
             self._waiting.append(self._leaving.pop(0))

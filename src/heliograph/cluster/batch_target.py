@@ -39,6 +39,10 @@ APPEND_VERSIONS = PRODUCE_VERSIONS[: PRODUCE_VERSIONS.index(PRODUCE_FLEXIBLE_FRO
 # How long a broker may hold a line up for the followers of one partition. It then answers for the others, and names
 # those it still waits for: they go on by a patient line.
 FOLLOWERS_WAIT_MS = 300
+# What the kernel was given before a lease ended must not arrive long after it. On a careful line at most this long. On
+# others a broker may take no bytes for as long as it waits for followers or sits out a quota, and to break the line
+# would only cost a resynchronisation: there it is the request timeout, for which a lost append is awaited anyway.
+CAREFUL_UNACKNOWLEDGED_MS = 5000
 ANSWER_SLACK_MS = 1000  # the broker gives up first and says so; only a dead one is cut off
 
 
@@ -64,10 +68,9 @@ class AppendLine:
     def close(self, reason: HeliographError) -> None:
         self.connection.close(reason)
 
-    def send(
-        self, entries: Sequence[ProduceEntry], permit: Callable[[], bool] | None = None
-    ) -> asyncio.Future[memoryview]:
-        """Send now, one batch for each of these partitions; `decode` reads the answer. `permit`: on careful lines."""
+    def send(self, entries: Sequence[ProduceEntry], permit: Callable[[], bool]) -> asyncio.Future[memoryview]:
+        """Send now, one batch for each of these partitions, if `permit` says yes right before the last byte leaves;
+        `decode` reads the answer."""
         version = self._version_for(entries)
         answer = self.connection.request(
             ApiKey.PRODUCE,
@@ -119,11 +122,14 @@ class BatchTarget:
 
     async def line_to(self, node: int, name: LineName) -> AppendLine:
         """The line of this name, on which appends go in order; a new one when the last has ended."""
-        purpose = f"{self._purpose}, line {name}"
-        connection = await self.client.connection(node, purpose, careful=name.careful)
+        timeout_ms = self.client.properties.request_timeout_ms
+        connection = await self.client.connection(
+            node,
+            f"{self._purpose}, line {name}",
+            unacknowledged_ms=CAREFUL_UNACKNOWLEDGED_MS if name.careful else timeout_ms,
+        )
         line = self._lines.get((node, name))
         if line is None or line.connection is not connection:
-            timeout_ms = self.client.properties.request_timeout_ms
             followers_ms = timeout_ms if name.patient else min(timeout_ms, FOLLOWERS_WAIT_MS)
             line = self._lines[node, name] = AppendLine(
                 connection, followers_ms=followers_ms, timeout_ms=timeout_ms

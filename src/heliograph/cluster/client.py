@@ -168,15 +168,15 @@ class ClusterClient:
         connection = self._connections.get((node, purpose))
         return connection if connection is not None and not connection.closed else None
 
-    async def connection(self, node: int, purpose: str, *, careful: bool = False) -> Connection:
-        """The open connection for this purpose, or a new one; `Disconnected` when it cannot be had. A purpose is
-        either careful or it is not."""
+    async def connection(self, node: int, purpose: str, *, unacknowledged_ms: int = 0) -> Connection:
+        """The open connection for this purpose, or a new one; `Disconnected` when it cannot be had.
+        `unacknowledged_ms` (see `open_connection`) is the same at every call for a purpose."""
         ready = self.open_connection_to(node, purpose)
         if ready is not None:
             return ready
         key = (node, purpose)
         if key not in self._opening:
-            self._opening[key] = asyncio.create_task(self._reopen(key, careful=careful))
+            self._opening[key] = asyncio.create_task(self._reopen(key, unacknowledged_ms))
         return await asyncio.shield(self._opening[key])
 
     async def call(self, node: int, request: Any, response_class: type[Any], timeout_ms: int = 0) -> Any:
@@ -185,7 +185,7 @@ class ClusterClient:
         timeout_ms = timeout_ms or self.properties.request_timeout_ms
         return await call(connection, request, response_class, timeout_ms=timeout_ms)
 
-    async def _reopen(self, key: tuple[int, str], *, careful: bool) -> Connection:
+    async def _reopen(self, key: tuple[int, str], unacknowledged_ms: int) -> Connection:
         node, _ = key
         loop = asyncio.get_running_loop()
         try:
@@ -195,7 +195,7 @@ class ClusterClient:
             broker = self.metadata.brokers.get(node)
             if broker is None:
                 raise Disconnected(f"cluster {self.name!r} has no broker {node} now")
-            connection = await self._open(broker, careful=careful)
+            connection = await self._open(broker, unacknowledged_ms)
         except (RequestFailed, ProtocolError):
             self._failures[key] = self._failures.get(key, 0) + 1
             self._not_before[key] = loop.time() + self._backoff_s(self._failures[key])
@@ -211,9 +211,11 @@ class ClusterClient:
         wait_ms = min(first * (1 << min(failures - 1, 20)), max(first, highest))
         return wait_ms / 1000 * random.uniform(1 - JITTER, 1 + JITTER)
 
-    async def _open(self, broker: Broker, *, careful: bool = False) -> Connection:
+    async def _open(self, broker: Broker, unacknowledged_ms: int = 0) -> Connection:
         """A connection whose API versions are known, or the reason why there is none."""
-        connection = await open_connection(broker.host, broker.port, self.properties, careful=careful)
+        connection = await open_connection(
+            broker.host, broker.port, self.properties, unacknowledged_ms=unacknowledged_ms
+        )
         try:
             await self._negotiate(connection)
         except BaseException:  # also when nobody waits for it any more

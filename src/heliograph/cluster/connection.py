@@ -6,8 +6,8 @@ brokers. The bytes are exchange.py's, what may leave when is gate.py's.
 Every request has a deadline. One late answer closes the whole connection, because all later ones wait behind
 it: every request that waits then ends as `RequestTimedOut` or `Disconnected`, with an unknown outcome.
 
-A *careful* connection lets no byte arrive late: its requests may come with a permit (gate.py), and what the peer does
-not acknowledge within 5 s is dropped with the connection.
+A request may come with a permit, which is asked right before the system call that completes the request. If it says no,
+the connection is closed instead, and nothing of what waits behind leaves either. Closing throws away what was not sent.
 
 TLS and SASL belong in `open_connection`: a wrapped transport, and an exchange of frames before it returns.
 """
@@ -15,10 +15,10 @@ TLS and SASL belong in `open_connection`: a wrapped transport, and an exchange o
 from __future__ import annotations
 
 import asyncio
-import select
 import socket
 import struct
 from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 from heliograph.cluster.exchange import Buffer, Exchange
@@ -29,38 +29,45 @@ from heliograph.model.errors import Disconnected, HeliographError, ProtocolError
 FRAME_SLACK_BYTES = 1 << 20  # what an answer holds beside records: names, offsets, error texts
 # A batch that is larger than what was asked for comes whole all the same, if it is the first.
 LEAST_FRAME_LIMIT = 64 << 20
-ACKNOWLEDGED_WITHIN_MS = 5000
-ROOM_LOOK_S = 0.002
+ROOM_LOOK_S = 0.002  # rare: the kernel took all of a request but the very last byte
 _CLOSE_AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: what was not sent yet is thrown away
 
 
-class _TransportOutlet:
-    """What a gate lets pass goes to the transport."""
+class _SocketOutlet:
+    """The way to the kernel: past the transport while that keeps nothing back, else through it.
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    The socket is ours and not its number: whichever event loop closes it leaves us an object that refuses to send, and
+    no number that may be another connection's by now.
+    """
+
+    def __init__(self, sock: socket.socket, transport: asyncio.Transport) -> None:
+        self._sock = sock
         self._transport = transport
+        # It calls resume_writing only after it had to keep more than this; and uvloop writes only then at once.
+        transport.set_write_buffer_limits(high=0)
 
     @property
-    def buffered_bytes(self) -> int:
-        return self._transport.get_write_buffer_size()
+    def is_empty(self) -> bool:
+        """A transport that has failed has thrown away what it kept: what comes after that must not follow."""
+        return not self._transport.get_write_buffer_size() and not self._transport.is_closing()
 
-    def has_room(self) -> bool:
-        """A kernel that took all but the last byte may be full, and the transport would keep that one for later."""
-        room = select.poll()
-        room.register(self._transport.get_extra_info("socket").fileno(), select.POLLOUT)
-        return bool(room.poll(0))
+    def write_now(self, parts: Sequence[Buffer]) -> int:
+        try:
+            return self._sock.sendmsg(parts)
+        except (BlockingIOError, InterruptedError):
+            return 0
 
-    def write(self, parts: Sequence[Buffer]) -> None:
+    def write_later(self, parts: Sequence[Buffer]) -> None:
         self._transport.writelines(parts)
 
 
 class Connection(asyncio.BufferedProtocol):
     """Use `open_connection`. `versions` is filled in by whoever negotiates them: api key -> highest version."""
 
-    def __init__(self, address: str, client_id: str, frame_limit: int, *, careful: bool = False) -> None:
+    def __init__(self, address: str, sock: socket.socket, client_id: str, frame_limit: int) -> None:
         self.address = address
         self.versions: dict[int, tuple[int, int]] = {}
-        self._careful = careful
+        self._sock = sock
         self._loop = asyncio.get_running_loop()
         self._exchange: Exchange[asyncio.Future[memoryview]] = Exchange(client_id, frame_limit)
         self._transport: asyncio.Transport | None = None
@@ -91,33 +98,39 @@ class Connection(asyncio.BufferedProtocol):
     ) -> asyncio.Future[memoryview]:
         """Send now; the future gives the answer's body, after its header.
 
-        `permit` is asked right before the last byte leaves, on a careful connection; if it says no, all ends here.
+        `permit` is asked right before the request is whole with the kernel; if it says no, all ends here.
         `flexible`: whether this version of the API uses the flexible encoding (ApiVersions answers never do).
         """
         answer: asyncio.Future[memoryview] = self._loop.create_future()
         if self._closed is not None or self._gate is None:
             answer.set_exception(self._closed or Disconnected(f"{self.address} is not connected"))
             return answer
-        assert permit is None or self._careful
         self.last_used = self._loop.time()
         deadline = self.last_used + timeout_ms / 1000
         parts = self._exchange.ask(
             api_key, version, buffers, flexible=flexible, deadline=deadline, token=answer
         )
         self._watch(deadline)
-        self._follow(self._gate.push(parts, permit))
+        self._gate.push(parts, permit)
+        self.resume_writing()
         return answer
 
-    def _follow(self, flow: Flow) -> None:
-        if flow is Flow.FULL and self._room_timer is None:
-            self._room_timer = self._loop.call_later(ROOM_LOOK_S, self._look_again)
-        elif flow is Flow.REFUSED:
+    def resume_writing(self) -> None:
+        """Let go what may leave now. The transport calls it too, whenever it has become empty."""
+        if self._gate is None or self._closed is not None:
+            return
+        try:
+            flow = self._gate.flush()
+        except OSError as problem:
+            self._close_from_within(f"the connection to {self.address} broke: {problem.strerror or problem}")
+            return
+        if flow is Flow.REFUSED:
             self._close_from_within(f"a request to {self.address} was not permitted any more")
-        elif flow is Flow.LATE:
-            self._close_from_within(f"the request to {self.address} did not leave at once")
+        elif flow is Flow.FULL and self._room_timer is None:
+            # By the clock: transports tell only of room for what they keep themselves.
+            self._room_timer = self._loop.call_later(ROOM_LOOK_S, self._look_again)
 
     def _look_again(self) -> None:
-        """By the clock: transports tell only of room for what they keep themselves."""
         self._room_timer = None
         self.resume_writing()
 
@@ -167,13 +180,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._gate = Gate(_TransportOutlet(self._transport))
-        if self._careful:
-            self._transport.set_write_buffer_limits(high=0)  # or it would not tell when it is empty
-
-    def resume_writing(self) -> None:
-        if self._gate is not None and self._closed is None:
-            self._follow(self._gate.flush())
+        self._gate = Gate(_SocketOutlet(self._sock, self._transport))
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the frame's own size is what counts
         return self._exchange.room()
@@ -197,13 +204,17 @@ class Connection(asyncio.BufferedProtocol):
 
 
 async def open_connection(
-    host: str, port: int, properties: ClientProperties, *, careful: bool = False
+    host: str, port: int, properties: ClientProperties, *, unacknowledged_ms: int = 0
 ) -> Connection:
-    """Connect within `socket.connection.setup.timeout.ms`; `Disconnected` says why not."""
+    """Connect within `socket.connection.setup.timeout.ms`; `Disconnected` says why not.
+
+    `unacknowledged_ms`: after that the kernel gives up on bytes that the peer does not take, even while we are frozen.
+    0 leaves that to the system: a quarter of an hour and more.
+    """
     address = f"{host}:{port}"
     try:
         async with asyncio.timeout(properties.socket_connection_setup_timeout_ms / 1000):
-            return await _connect(host, port, address, properties, careful=careful)
+            return await _connect(host, port, address, properties, unacknowledged_ms)
     except TimeoutError:
         raise Disconnected(f"{address} did not accept a connection in time") from None
     except (OSError, UnicodeError) as problem:
@@ -212,7 +223,7 @@ async def open_connection(
 
 
 async def _connect(
-    host: str, port: int, address: str, properties: ClientProperties, *, careful: bool
+    host: str, port: int, address: str, properties: ClientProperties, unacknowledged_ms: int
 ) -> Connection:
     """The first of the host's addresses that accepts."""
     loop = asyncio.get_running_loop()
@@ -222,7 +233,7 @@ async def _connect(
         sock = socket.socket(family, kind, protocol)
         try:
             # Before it connects: the window's scale is fixed by the first packet.
-            _tune(sock, properties, careful=careful)
+            _tune(sock, properties, unacknowledged_ms)
             await loop.sock_connect(sock, place)
         except OSError as problem:
             sock.close()
@@ -231,21 +242,19 @@ async def _connect(
             sock.close()
             raise
         else:
-            _, connection = await loop.create_connection(
-                lambda: Connection(address, properties.client_id, limit + FRAME_SLACK_BYTES, careful=careful),
-                sock=sock,
-            )
+            make = partial(Connection, address, sock, properties.client_id, limit + FRAME_SLACK_BYTES)
+            _, connection = await loop.create_connection(make, sock=sock)
             return connection
     raise failed or OSError(f"no address for {host}")
 
 
-def _tune(sock: socket.socket, properties: ClientProperties, *, careful: bool) -> None:
+def _tune(sock: socket.socket, properties: ClientProperties, unacknowledged_ms: int) -> None:
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _CLOSE_AT_ONCE)
-    if careful and hasattr(socket, "TCP_USER_TIMEOUT"):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, ACKNOWLEDGED_WITHIN_MS)
+    if unacknowledged_ms and hasattr(socket, "TCP_USER_TIMEOUT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, unacknowledged_ms)
     if properties.send_buffer_bytes > 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, properties.send_buffer_bytes)
     if properties.receive_buffer_bytes > 0:

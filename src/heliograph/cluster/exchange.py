@@ -71,7 +71,7 @@ class Exchange(Generic[Token]):
         header = encode_request_header(
             api_key, version, self._correlation_id, self._client_id, flexible=flexible
         )
-        size_bytes = len(header) + sum(len(part) for part in buffers)
+        size_bytes = len(header) + sum(map(len, buffers))
         self._pending.append(_Pending(self._correlation_id, flexible, deadline, token))
         return [size_bytes.to_bytes(PREFIX_BYTES, "big") + header, *buffers]
 

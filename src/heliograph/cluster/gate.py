@@ -1,9 +1,15 @@
 """A request leaves only when it is permitted to, and never later than that.
 
-Owns what must not leave yet. A request that comes with a permit is held back by its last byte until all others are
-with the kernel, and the permit is asked right before that byte follows; a broker executes nothing that is not whole.
-Requests behind it wait whole, in order. Must not know what the bytes say, who made them, nor any clock or event loop:
-an `Outlet` takes them, and whoever owns it calls `flush` when it has become empty.
+Owns what must not leave yet. A broker executes nothing that is not whole, so the permit is asked immediately before the
+system call that may make a request whole, and nothing whole ever waits in user space, where it could survive a freeze:
+
+    all of it at once ── the kernel takes all ──▶ gone                         (nearly always: one call, one question)
+           │
+           └── it is full ──▶ the rest but its last byte is left to the outlet
+                                    └── outlet empty, permit asked again ──▶ the last byte ──▶ gone
+
+Requests behind a held one wait whole, in order. Must not know what the bytes say, who made them (plain text or TLS),
+nor any clock or event loop: an `Outlet` takes them, and whoever owns it calls `flush`.
 """
 
 from __future__ import annotations
@@ -15,21 +21,25 @@ from typing import NamedTuple, Protocol
 
 from heliograph.cluster.exchange import Buffer
 
+MOST_BUFFERS = (
+    1024  # IOV_MAX: what one system call takes; only requests for 500 partitions and more have so many
+)
+
 Permit = Callable[[], bool]
 
 
 class Outlet(Protocol):
     @property
-    def buffered_bytes(self) -> int:
-        """What it has taken, and the kernel has not."""
+    def is_empty(self) -> bool:
+        """Whether the kernel has everything that was left to `write_later`, and the connection stands."""
         ...
 
-    def has_room(self) -> bool:
-        """Whether the kernel would take one more byte now."""
+    def write_now(self, parts: Sequence[Buffer]) -> int:
+        """One system call: how many bytes the kernel took, 0 if it is full. The rest is not kept."""
         ...
 
-    def write(self, parts: Sequence[Buffer]) -> None:
-        """To the kernel now as far as it takes it, the rest as soon as it does."""
+    def write_later(self, parts: Sequence[Buffer]) -> None:
+        """To the kernel as soon as it takes it."""
         ...
 
 
@@ -38,55 +48,73 @@ class Flow(Enum):
     HELD = auto()  # until the outlet is empty
     FULL = auto()  # the outlet is empty, the kernel is not, and nobody will tell of room: look again soon
     REFUSED = auto()  # a permit said no: nothing may leave here any more
-    LATE = auto()  # a byte that was permitted did not leave at once: the same
 
 
-class _Held(NamedTuple):
-    parts: list[Buffer]
-    permit: Permit
+class _Request(NamedTuple):
+    parts: Sequence[Buffer]
+    permit: Permit | None  # None: it may leave whenever it can
 
 
 class Gate:
+    """After REFUSED, or an OSError of the outlet's, a request may be there in part: the connection must be closed."""
+
     def __init__(self, outlet: Outlet) -> None:
         self._outlet = outlet
-        self._held: deque[_Held] = deque()  # the first one's last byte is all that is left of it
+        self._requests: deque[_Request] = deque()  # of the first one a part may be gone
 
-    def push(self, parts: list[Buffer], permit: Permit | None) -> Flow:
-        """Without a permit a request may leave whenever it can."""
-        if permit is None:
-            assert not self._held
-            self._outlet.write(parts)
-            return Flow.OPEN
-        self._held.append(_Held(parts, permit))
-        if len(self._held) > 1:
-            return Flow.HELD
-        self._send_all_but_the_last_byte()
-        return self.flush()
+    def push(self, parts: Sequence[Buffer], permit: Permit | None) -> None:
+        self._requests.append(_Request(parts, permit))
 
     def flush(self) -> Flow:
-        """What was written may be with the kernel now: the last byte may follow, if it is permitted."""
-        while self._held:
-            if self._outlet.buffered_bytes:
+        """Let go what may leave now; to be called after a push, and whenever the outlet has become empty."""
+        while self._requests:
+            parts, permit = self._requests[0]
+            if permit is None:
+                self._outlet.write_later(parts)
+                self._requests.popleft()
+            elif not self._outlet.is_empty:
                 return Flow.HELD
-            if not self._outlet.has_room():
-                return Flow.FULL
-            last, permit = self._held.popleft()
-            if not permit():
+            elif not permit():
+                self.clear()
                 return Flow.REFUSED
-            self._outlet.write(last)
-            if self._outlet.buffered_bytes:  # it would leave later, and nobody would ask then
-                return Flow.LATE
-            if self._held:
-                self._send_all_but_the_last_byte()
+            elif not self._write_now(parts, permit):
+                return Flow.FULL
         return Flow.OPEN
 
     def clear(self) -> None:
-        self._held.clear()
+        self._requests.clear()
 
-    def _send_all_but_the_last_byte(self) -> None:
-        parts = self._held[0].parts
-        while not parts[-1]:
-            parts.pop()
-        last = memoryview(parts.pop())
-        self._outlet.write([*parts, last[:-1]])
-        parts[:] = [last[-1:]]
+    def _write_now(self, parts: Sequence[Buffer], permit: Permit) -> bool:
+        """Let go as much of the first request as the kernel takes. False: there was no room for its last byte."""
+        offered = parts if len(parts) <= MOST_BUFFERS else parts[:MOST_BUFFERS]
+        taken_bytes = self._outlet.write_now(offered)
+        is_full = taken_bytes < sum(map(len, offered))
+        rest = _after(parts, taken_bytes) if is_full or offered is not parts else []
+        if not rest:
+            self._requests.popleft()
+            return True
+        if not is_full:
+            self._requests[0] = _Request(rest, permit)
+            return True
+        *others, last = _cut_last_byte(rest)
+        self._requests[0] = _Request([last], permit)
+        if others:
+            self._outlet.write_later(others)
+        return bool(others)
+
+
+def _after(parts: Sequence[Buffer], taken_bytes: int) -> list[Buffer]:
+    """What is left of them, without empty ones."""
+    rest: list[Buffer] = []
+    for part in parts:
+        if taken_bytes < len(part):
+            rest.append(memoryview(part)[taken_bytes:] if taken_bytes else part)
+        taken_bytes = max(taken_bytes - len(part), 0)
+    return rest
+
+
+def _cut_last_byte(parts: list[Buffer]) -> list[Buffer]:
+    """The same bytes, the last one apart."""
+    *others, last = parts
+    view = memoryview(last)
+    return [*others, view[:-1], view[-1:]] if len(view) > 1 else [*others, view]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class LineName(NamedTuple):
-    """`careful`: no byte of it arrives late (cluster/connection.py). `patient`: followers may take their time."""
+    """`careful`: for perishable batches, under the exclusive lease. `patient`: followers may take their time."""
 
     number: int
     careful: bool = False

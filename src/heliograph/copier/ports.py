@@ -49,9 +49,7 @@ class LinePort(Protocol):
     @property
     def closed(self) -> bool: ...
 
-    def send(
-        self, entries: Sequence[ProduceEntry], permit: Callable[[], bool] | None = None
-    ) -> asyncio.Future[memoryview]:
+    def send(self, entries: Sequence[ProduceEntry], permit: Callable[[], bool]) -> asyncio.Future[memoryview]:
         """`permit` is asked right before the last byte leaves; if it says no, the line is closed instead."""
         ...
 

@@ -1,8 +1,8 @@
 """Appends on one line to one target broker, for some of the partitions of this lane that it leads.
 
-One line, so that they are executed in order; a request holds at most one batch for each partition. Perishable batches
-go on careful lines only, and under the lease, which is looked at when a request is made and again before its last byte
-leaves. Knows nothing of the source.
+One line, so that they are executed in order; a request holds at most one batch for each partition. Every append is
+under the lease, which is looked at when a request is made and again before its last byte leaves: perishable batches go
+on careful lines, under the exclusive lease, all others while the driver is heard of. Knows nothing of the source.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ class Sender:
         self._node = node
         self._name = name
         self._lease = lease
-        self._permit = (lambda: lease.exclusive) if name.careful else None
+        # Only perishable batches are on a careful line, and no others.
+        self._permit: Callable[[], bool] = (
+            (lambda: lease.exclusive) if name.careful else (lambda: lease.alive)
+        )
         self._on_slow = on_slow
         self._request_bytes = request_bytes
         self._in_flight_limit = in_flight
@@ -76,7 +79,7 @@ class Sender:
 
     def lapse(self) -> None:
         """If the lease is over: what is not with the broker yet must not arrive there."""
-        if not self._is_allowed():
+        if not self._permit():
             self.close(Disconnected("the lease ran out: no word from the driver"))
 
     def close(self, reason: HeliographError) -> None:
@@ -104,7 +107,7 @@ class Sender:
 
     def _send(self, line: LinePort) -> None:
         """As many requests as may be in flight, without a turn of the event loop in between."""
-        while self._in_flight < self._in_flight_limit and (sent := self._gather()):
+        while not line.closed and self._in_flight < self._in_flight_limit and (sent := self._gather()):
             entries = [
                 ProduceEntry(where[0], where[1], out.batch, copy.topic_ids.target)
                 for where, (copy, out) in sent.items()
@@ -137,14 +140,10 @@ class Sender:
         waiting = copy.peek()
         if waiting is None or waiting.perishable is not self._name.careful:
             return None
-        allowed = self._is_allowed()
+        allowed = self._permit()
         if not allowed and self._lease.lacked_s >= TOLD_AFTER_S:
             copy.troubled(NO_LEASE)
         return waiting if allowed else None
-
-    def _is_allowed(self) -> bool:
-        """Only perishable batches are on a careful line, and no others."""
-        return self._lease.exclusive if self._name.careful else self._lease.alive
 
     def _answered(self, line: LinePort, sent: Sent, answer: asyncio.Future[memoryview]) -> None:
         self._in_flight -= 1
