@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -14,6 +16,7 @@ from kafka.protocol.producer.produce import ProduceResponse
 from heliograph.cluster.batch_target import AppendLine, BatchTarget
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.line_name import LineName
+from heliograph.cluster.metadata import Broker, ClusterMetadata
 from heliograph.cluster.properties import parse_properties
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.errors import Disconnected
@@ -23,6 +26,8 @@ from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.produce import ProducedPartition, ProduceEntry
 from tests.support.topics import create_topic, delete_topic
 from tests.wire.batches import make_batch
+
+from .peers import answer, never_answer, peer, properties_for, read_request
 
 ID = b"0123456789abcdef"
 BATCH = memoryview(b"batch")
@@ -128,6 +133,30 @@ async def test_answers_before_a_lost_line_are_read() -> None:
     second.set_exception(Disconnected("gone"))
     second.exception()
     assert line.decode(first.result()).partitions[0].topic == "orders"
+
+
+@pytest.mark.parametrize(
+    ("name", "given_up_ms"),
+    [(LineName(0), 300), (LineName(0, patient=True), 300), (LineName(0, careful=True), 5000)],
+)
+async def test_the_kernel_gives_up_on_what_a_broker_does_not_take_before_it_counts_as_over(
+    name: LineName, given_up_ms: int
+) -> None:
+    """After the request timeout, in which a broker may wait for followers; sooner where no sequence guards it."""
+
+    async def offers_produce(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _, _, correlation_id, _ = await read_request(reader)
+        writer.write(answer(correlation_id, struct.pack(">hihhh", 0, 1, ApiKey.PRODUCE, 3, 8)))
+        await never_answer(reader, writer)
+
+    async with peer(offers_produce) as port:
+        client = ClusterClient("target", properties_for(port, request_timeout_ms=300))
+        brokers = {1: Broker(1, "127.0.0.1", port)}
+        client.metadata = ClusterMetadata(cluster_id="nyc-id", controller=1, brokers=brokers)
+        line = await BatchTarget(client, "link").line_to(1, name)
+        sock = line.connection._sock
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == given_up_ms
+        await client.aclose()
 
 
 # -- a real broker

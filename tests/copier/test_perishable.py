@@ -273,31 +273,6 @@ async def test_a_lapse_of_the_exclusive_lease_closes_careful_lines_only_and_a_re
         it.assert_identical(2)
 
 
-@pytest.mark.parametrize(
-    ("timestamp", "name", "lasts_s"),
-    [(OLD_MS, CAREFUL, 10), (NOW_MS, ORDINARY, ALIVE_S)],
-    ids=["old", "fresh"],
-)
-async def test_a_request_that_has_not_left_when_the_lease_runs_out_never_leaves(
-    timestamp: int, name: LineName, lasts_s: float
-) -> None:
-    """What a frozen lane finds in its hands when it thaws: the permit is asked before the last byte, and says no."""
-
-    clock = Clock()
-    async with world(lease=Lease(clock)) as it:
-        it.lane.renew(LINK, clock.now, 10)
-        it.create(0, 5, timestamp=timestamp)
-        line = it.target.line(1, name)
-        line.clogged = True
-        it.assign(0)
-        await until(lambda: not line.idle)
-        clock.now += lasts_s
-        line.unclog()
-        await asyncio.sleep(0.05)
-        assert line.closed
-        assert it.target.logs[place(0)].end == 0
-
-
 async def test_a_lost_perishable_append_is_waited_for_and_the_target_asked_before_the_next() -> None:
     """It executes late, when nobody counts on it any more; and is not doubled."""
 

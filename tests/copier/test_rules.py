@@ -16,7 +16,7 @@ from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_reads import OURSELVES, ProducerState, read_span
 from heliograph.copier import lane as lane_module
 from heliograph.copier import vigil
-from heliograph.copier.lease import Lease
+from heliograph.copier.lease import ALIVE_S, Lease
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.phases import Phase
 from heliograph.copier.resync import Question, ReadProducer, Unsettled
@@ -416,16 +416,23 @@ async def test_rule_10_at_a_leader_change_the_targets_end_is_read_again() -> Non
 # -- 11: leases
 
 
-async def test_rule_11_the_lease_is_looked_at_right_before_an_append_leaves() -> None:
+@pytest.mark.parametrize(
+    ("timestamp", "careful", "lasts_s"), [(OLD_MS, True, 10), (NOW_MS, False, ALIVE_S)], ids=["old", "fresh"]
+)
+async def test_rule_11_the_lease_is_looked_at_right_before_an_append_leaves(
+    timestamp: int, careful: bool, lasts_s: float
+) -> None:
+    """What a frozen lane finds in its hands when it thaws: the permit is asked before the last byte, and says no."""
+
     clock = Clock()
     async with world(lease=Lease(clock)) as it:
         it.lane.renew(LINK, clock.now, 10)
-        it.create(0, 5, timestamp=OLD_MS)
-        line = it.target.line(1, LineName(0, careful=True))
+        it.create(0, 5, timestamp=timestamp)
+        line = it.target.line(1, LineName(0, careful=careful))
         line.clogged = True
         it.assign(0)
         await until(lambda: not line.idle)
-        clock.now += 10
+        clock.now += lasts_s
         line.unclog()
         await asyncio.sleep(0.05)
         assert line.closed
