@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heliograph.cluster.connection import Connection, open_connection
+from heliograph.cluster.connection import Connection
+from heliograph.cluster.open_connection import open_connection
 from heliograph.model.errors import Disconnected, HeliographError, ProtocolError, RequestTimedOut
 
 from .peers import (

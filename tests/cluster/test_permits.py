@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from heliograph.cluster.connection import Connection, open_connection
+from heliograph.cluster.connection import Connection
+from heliograph.cluster.open_connection import open_connection
 from heliograph.model.errors import Disconnected, RequestTimedOut
 
 from .peers import answer, peer, properties_for

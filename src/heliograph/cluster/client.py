@@ -17,9 +17,10 @@ from typing import Any
 
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 
-from heliograph.cluster.connection import Connection, open_connection
+from heliograph.cluster.connection import Connection
 from heliograph.cluster.messages import call, raise_for, unpacking
 from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, from_response
+from heliograph.cluster.open_connection import open_connection
 from heliograph.cluster.properties import ClientProperties
 from heliograph.model.errors import ClusterUnreachable, Disconnected, ProtocolError, RequestFailed
 from heliograph.model.partition import TopicPartition
