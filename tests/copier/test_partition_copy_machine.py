@@ -39,6 +39,7 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
         self.clear = True  # whether nothing can be on its way any more
         self.asked_clear = True  # whether the target was asked since then
         self.diverged_at: int | None = None
+        self.exclusive = True  # the link's lease
 
     @initialize(clear=st.booleans())
     def begin(self, clear: bool) -> None:
@@ -66,7 +67,7 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
             batches.append(old_batch(at, count) if old else batch(at, count, timestamp=self.now_ms))
             at += count
         if obstacle:
-            self.obstacle_at = at
+            self.obstacle_at = at if self.obstacle_at is None else self.obstacle_at
             batches.append(batch(at, attributes=CONTROL))
         elif cut:
             batches.append(batch(at)[:70])
@@ -94,7 +95,7 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
         reply = fetched(*batches, diverging=diverging)
         self.budget.adjust(0, len(reply.records))
         parcel = Parcel(self.budget, len(reply.records))
-        self.copy.fetched(reply, asked, parcel, self.now_ms)
+        self.copy.fetched(reply, asked, parcel, self.now_ms, exclusive=self.exclusive)
         parcel.release()
 
     # -- the sender
@@ -167,6 +168,16 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
         if not was_clear:
             self.clear = True
             self.may_take = False
+
+    @rule(exclusive=st.booleans())
+    def lease_comes_or_is_over(self, exclusive: bool) -> None:
+        self.exclusive = exclusive
+        self.copy.leased(exclusive=exclusive)
+
+    @invariant()
+    def what_may_not_be_sent_yet_holds_no_memory(self) -> None:
+        may_send = self.exclusive and self.clear
+        assert may_send or not any(waiting.perishable for waiting in self.copy._queue)
 
     @rule()
     def broker_is_gone(self) -> None:
