@@ -13,6 +13,7 @@ from heliograph.model.admission import LastBatch
 from heliograph.model.errors import ConfigError
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
+from heliograph.model.policy import DEFAULT_POLICY, Oversize, TopicPolicy
 from heliograph.model.producer_id import cluster_code, producer_id
 from heliograph.model.states import StopReason
 
@@ -96,6 +97,16 @@ def test_a_copy_is_told_its_clusters_and_the_id_it_writes_with() -> None:
     assert (copied.spec.source, copied.spec.target) == ("sf", "nyc")
     assert copied.spec.target_cluster_id == NYC_ID
     assert copied.spec.producer_id == producer_id(SF_ID, "orders")
+
+
+def test_a_copy_is_told_the_policy_of_its_topic() -> None:
+    skipping = replace(DEFAULT_POLICY, oversize=Oversize.SKIP)
+    link = replace(LINK, policies=(TopicPolicy(match="orders", policy=skipping),))
+    planned = plan([snapshot(source_topic("orders"), source_topic("payments"), link=link)])
+    assert {c.spec.partition.source_topic: c.spec.policy for c in planned.copies} == {
+        "orders": skipping,
+        "payments": DEFAULT_POLICY,
+    }
 
 
 def test_the_batch_limit_is_the_existing_targets_then_the_sources_then_kafkas() -> None:

@@ -15,6 +15,7 @@ from heliograph.cluster.metadata import Leader
 from heliograph.copier.ports import Batch
 from heliograph.model.errors import BrokerRefused, Disconnected, HeliographError
 from heliograph.model.partition import TopicPartition
+from heliograph.model.policy import Isolation
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition, FetchReply, FetchWant
 from heliograph.wire.produce import ProducedPartition, ProduceEntry, ProduceReply
@@ -60,6 +61,7 @@ class MemoryCluster:
         self.fetch_fails: HeliographError | None = None  # what every fetch ends with
         self.compares_epochs = True  # a fetch tells that the log was truncated
         self.fetches = 0
+        self.isolations: set[Isolation] = set()  # of the fetches
         self.wants: list[FetchWant] = []
         self.diverging: dict[TopicPartition, tuple[int, int]] = {}  # epoch and where it ended
         self.open_transactions: dict[TopicPartition, int] = {}
@@ -147,10 +149,17 @@ class MemoryCluster:
     # -- the source's port
 
     async def fetch(
-        self, node: int, wants: Sequence[FetchWant], *, max_bytes: int, max_wait_ms: int
+        self,
+        node: int,
+        wants: Sequence[FetchWant],
+        *,
+        max_bytes: int,
+        max_wait_ms: int,
+        isolation: Isolation,
     ) -> FetchReply:
         await asyncio.sleep(0)
         self.fetches += 1
+        self.isolations.add(isolation)
         self.wants.extend(wants)
         partitions = self._fetch(node, wants, max_bytes)
         if not any(len(got.records) or got.error or got.diverging_epoch for got in partitions):

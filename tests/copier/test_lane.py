@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from heliograph.copier.resynchroniser import QUESTIONS_AT_ONCE
 from heliograph.copier.workers import Ends
 from heliograph.model.errors import BrokerRefused
 from heliograph.model.partition import MirrorPartition, TopicPartition
+from heliograph.model.policy import Isolation, LinkPolicy
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.error_codes import ErrorCode
 
@@ -50,6 +52,15 @@ def test_everything_is_copied_identically(batches: list[int], small_requests: bo
                 it.assert_identical(partition)
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("isolation", Isolation)
+async def test_fetches_carry_the_isolation_of_the_partitions_policy(isolation: Isolation) -> None:
+    async with world() as it:
+        it.create(0, 3)
+        it.lane.assign(replace(spec_of(mirror(0)), policy=LinkPolicy(isolation=isolation)))
+        await until(lambda: it.is_copied(0))
+        assert it.source.isolations == {isolation}
 
 
 async def test_what_is_written_later_follows() -> None:

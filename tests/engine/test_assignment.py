@@ -25,6 +25,7 @@ from heliograph.engine.frames import FRAME_LIMIT, Message, encode
 from heliograph.model.errors import PartitionStop
 from heliograph.model.events import Event, Trouble
 from heliograph.model.partition import MirrorPartition
+from heliograph.model.policy import Isolation, LinkPolicy
 from heliograph.model.position import Position
 from heliograph.model.states import PartitionState, StopReason
 
@@ -41,6 +42,7 @@ specs = st.builds(
     target_cluster_id=names,
     producer_id=offsets,
     max_batch_bytes=st.integers(0, 1 << 31),
+    policy=st.builds(LinkPolicy),
 )
 properties = st.dictionaries(names, names, max_size=4)
 ends = st.builds(
@@ -98,6 +100,11 @@ def test_a_decoded_partition_is_a_key_again() -> None:
     (decoded,) = decode_specs(message)
     assert {decoded.partition: 1}[MirrorPartition("sf-to-nyc", "orders", "orders", 7)] == 1
     assert decoded.partition.source.topic == "orders"
+
+
+def test_a_decoded_policy_is_typed_again() -> None:
+    (decoded,) = decode_specs(over_the_line(encode_assignment([], [spec_of("orders", 7)])[1]))
+    assert decoded.policy.isolation is Isolation.READ_COMMITTED
 
 
 def test_ten_thousand_partitions_with_the_longest_names_fit_the_line() -> None:

@@ -9,16 +9,17 @@ import pytest
 from pydantic import BaseModel
 
 from heliograph.cluster.properties import HONOURED, ClientProperties
-from heliograph.interface.config.schema import Document, LinkSection, SparkSection
+from heliograph.interface.config.schema import Document, LinkSection, SparkSection, TopicSection
 
 ROOT = Path(__file__).parents[2]
 ROWS = re.findall(
     r"^\| `([\w.]+)` \| (.*?) \|", (ROOT / "docs" / "CONFIG.md").read_text(encoding="utf-8"), re.M
 )
 DOCUMENTED = dict(ROWS)
+SECTIONS: list[type[BaseModel]] = [Document, LinkSection, TopicSection, SparkSection]
 
 
-@pytest.mark.parametrize("section", [Document, LinkSection, SparkSection])
+@pytest.mark.parametrize("section", SECTIONS)
 def test_every_key_of_the_config_is_documented(section: type[BaseModel]) -> None:
     assert set(section.model_fields) <= set(DOCUMENTED)
 
@@ -31,5 +32,10 @@ def test_every_honoured_kafka_property_is_documented_with_its_default() -> None:
 
 
 def test_no_key_is_documented_that_does_not_exist() -> None:
-    known = {*Document.model_fields, *LinkSection.model_fields, *SparkSection.model_fields, *HONOURED}
-    assert set(DOCUMENTED) <= known
+    known = {key for section in SECTIONS for key in section.model_fields}
+    assert set(DOCUMENTED) <= known | set(HONOURED)
+
+
+def test_what_an_entry_of_topics_may_say_is_documented() -> None:
+    said = ", ".join(f"`{key}`" for key in TopicSection.model_fields if key != "match")
+    assert f"| {said} | the link's |" in (ROOT / "docs" / "CONFIG.md").read_text(encoding="utf-8")

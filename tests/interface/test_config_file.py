@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from hypothesis import strategies as st
 from heliograph.interface.config.example import EXAMPLE
 from heliograph.interface.config.location import find_config
 from heliograph.interface.config.properties_file import parse_properties_text
-from heliograph.interface.config_file import load_settings, read_settings
+from heliograph.interface.config.schema import TopicSection
+from heliograph.interface.config_file import load_settings, read_settings, topic_policy
 from heliograph.model.errors import ConfigError, UsageError
 from heliograph.model.link import Link
+from heliograph.model.policy import DEFAULT_POLICY, OnLoss, Oversize
 from heliograph.model.settings import MIB, Settings
 
 CLUSTERS = """
@@ -102,13 +105,15 @@ sparc: {}
         ("timestamps", "clamp"),
         ("forward", "local"),
         ("groups", "[a]"),
-        ("topics", "[{match: a}]"),
+        ("create_topics", "false"),
+        ("on_source_delete", "delete"),
+        ("topic_configs", "{sync: false}"),
+        ("replication_factor", "3"),
     ],
 )
 def test_what_is_not_built_is_refused_and_says_so(key: str, value: str) -> None:
-    topics = "" if key == "topics" else "topics: a, "
     (problem,) = problems_of(
-        CLUSTERS + f"\nlinks: {{l: {{source: sf, target: nyc, {topics}{key}: {value}}}}}"
+        CLUSTERS + f"\nlinks: {{l: {{source: sf, target: nyc, topics: a, {key}: {value}}}}}"
     )
     assert problem.startswith(f"links.l.{key}: ")
     assert "not built yet" in problem
@@ -118,6 +123,60 @@ def test_values_that_are_in_force_anyway_are_accepted() -> None:
     in_force = "offsets: identical, start: earliest, isolation: read_committed, on_loss: stop, oversize: stop"
     rest = "timestamps: stop, forward: auto, groups: []"
     load(CLUSTERS + f"\nlinks: {{l: {{source: sf, target: nyc, topics: a, {in_force}, {rest}}}}}")
+
+
+def link_with(topics: str, keys: str = "") -> str:
+    return CLUSTERS + f"\nlinks: {{l: {{source: sf, target: nyc, topics: {topics}{keys}}}}}"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("start", "latest"),
+        ("isolation", "read_uncommitted"),
+        ("on_loss", "continue"),
+        ("oversize", "skip"),
+        ("timestamps", "clamp"),
+    ],
+)
+def test_what_is_not_built_is_refused_for_a_topic_by_the_path_of_its_key(key: str, value: str) -> None:
+    built = getattr(DEFAULT_POLICY, key)
+    (problem,) = problems_of(link_with(f"[a, {{match: b, {key}: {value}}}]"))
+    assert problem == f"links.l.topics[1].{key}: {value} is not built yet, only {built} is"
+
+
+def test_all_problems_of_the_entries_of_topics_are_told_at_once() -> None:
+    entries = "{match: '[', on_loss: continue}, {on_loss: ignore}, {match: a, offsets: identical}, {match: b, strat: x}"
+    assert problems_of(link_with(f"[c, {entries}, '(', [d]]")) == [
+        "links.l.topics[1].match: bad regular expression '[': unterminated character set at position 0",
+        "links.l.topics[1].on_loss: continue is not built yet, only stop is",
+        "links.l.topics[2].match: required",
+        "links.l.topics[2].on_loss: 'ignore' is not one of stop, continue (only stop is built yet)",
+        "links.l.topics[3].offsets: is a key of the link as a whole, not of an entry of topics",
+        "links.l.topics[4].strat: unknown key; did you mean start?",
+        "links.l.topics[5]: bad regular expression '(': missing ), unterminated subpattern at position 0",
+        "links.l.topics[6]: expected text, not a list",
+    ]
+
+
+def test_an_entry_of_topics_may_be_a_mapping_of_what_is_in_force_anyway() -> None:
+    in_force = "start: earliest, isolation: read_committed, on_loss: stop, oversize: stop, timestamps: stop"
+    (link,) = load(link_with(f"[a, {{match: 'b.*'}}, {{match: c, {in_force}}}]")).links
+    assert link.topics == ("a", "b.*", "c")
+    assert link.policy == link.policy_of("b.c") == DEFAULT_POLICY
+
+
+def test_an_entry_of_exclude_is_a_pattern_and_nothing_else() -> None:
+    assert problems_of(link_with("a", ", exclude: [{match: b}]")) == [
+        "links.l.exclude[0]: expected text, not a mapping"
+    ]
+
+
+def test_what_an_entry_does_not_say_is_as_the_link_says() -> None:
+    of_link = replace(DEFAULT_POLICY, on_loss=OnLoss.CONTINUE)
+    entry = TopicSection.model_construct(match="a", start=None, oversize="skip")
+    assert topic_policy(entry, of_link).policy == replace(of_link, oversize=Oversize.SKIP)
+    assert topic_policy("a", of_link).policy == of_link
 
 
 @pytest.mark.parametrize("key", ["discovery_interval", "listen"])

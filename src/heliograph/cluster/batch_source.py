@@ -9,6 +9,7 @@ from heliograph.cluster.fetches import fetch
 from heliograph.cluster.log_reads import LogSpan, read_batch, read_open_transaction, read_span
 from heliograph.cluster.metadata import Leader
 from heliograph.model.partition import TopicPartition
+from heliograph.model.policy import Isolation
 from heliograph.wire.batch import BatchHeader
 from heliograph.wire.fetch import FetchReply, FetchWant
 
@@ -30,7 +31,13 @@ class BatchSource:
         await self.client.refresh()
 
     async def fetch(
-        self, node: int, wants: Sequence[FetchWant], *, max_bytes: int, max_wait_ms: int
+        self,
+        node: int,
+        wants: Sequence[FetchWant],
+        *,
+        max_bytes: int,
+        max_wait_ms: int,
+        isolation: Isolation,
     ) -> FetchReply:
         return await fetch(
             self.client,
@@ -40,7 +47,7 @@ class BatchSource:
             min_bytes=self.client.properties.fetch_min_bytes,
             max_bytes=max_bytes,
             max_wait_ms=max_wait_ms,
-            read_committed=True,
+            read_committed=isolation is Isolation.READ_COMMITTED,
         )
 
     async def span(self, where: TopicPartition) -> LogSpan:

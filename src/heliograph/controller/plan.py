@@ -129,6 +129,7 @@ def _plan_topic(
         target_brokers=snapshot.target_brokers,
     )
     configs = target.config.effective if target else shape.configs
+    policy = link.policy_of(topic.name)
     wanted = False
     for number, sight in topic.partitions.items():
         partition = MirrorPartition(link.name, topic.name, target_name, number)
@@ -140,6 +141,7 @@ def _plan_topic(
             producer_id=producer_id(snapshot.source_cluster_id, topic.name),
             max_batch_bytes=int(configs.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)),
             state_lasts_ms=snapshot.state_lasts_ms or STATE_LASTS_MS,
+            policy=policy,
         )
         verdict = refused or _judge(spec, sight)
         if isinstance(verdict, Refused):

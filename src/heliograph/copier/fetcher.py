@@ -18,6 +18,7 @@ from heliograph.copier.ports import SourcePort
 from heliograph.copier.recovery import stop_for_read
 from heliograph.model.errors import BrokerRefused, HeliographError, ProtocolError, RequestFailed
 from heliograph.model.events import Event, Trouble
+from heliograph.model.policy import Isolation
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition, FetchReply, FetchWant
 
@@ -72,10 +73,15 @@ class Fetcher:
         self._on_batches = on_batches
         self._copies: dict[tuple[str, int], PartitionCopy] = {}
         self._order: list[PartitionCopy] = []
+        self._isolation = Isolation.READ_COMMITTED
         self._wake = asyncio.Event()
         self._compares_epochs = False  # the broker says so with its first answer
 
     def add(self, copy: PartitionCopy) -> None:
+        # A request has one isolation for all its partitions. A link that mixes them needs a fetcher for each.
+        isolation = copy.spec.policy.isolation
+        assert not self._order or isolation is self._isolation, "one fetcher, two isolations"
+        self._isolation = isolation
         self._order.append(copy)
         self._copies[copy.spec.partition.source] = copy
         self._wake.set()
@@ -135,7 +141,9 @@ class Fetcher:
                 FetchWant(where.topic, where.partition, offset, limit_bytes, epoch, copy.source_epoch)
             )
         wait_ms = self._limits.wait_ms(self._order)
-        reply = await self._source.fetch(self._node, wants, max_bytes=size_bytes, max_wait_ms=wait_ms)
+        reply = await self._source.fetch(
+            self._node, wants, max_bytes=size_bytes, max_wait_ms=wait_ms, isolation=self._isolation
+        )
         if reply.error:
             raise BrokerRefused(f"fetch: {ErrorCode.name_of(reply.error)}", code=reply.error)
         return reply

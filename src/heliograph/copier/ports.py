@@ -14,6 +14,7 @@ from heliograph.cluster.log_reads import LogSpan, ProducerState
 from heliograph.cluster.metadata import Leader
 from heliograph.model.errors import HeliographError
 from heliograph.model.partition import TopicPartition
+from heliograph.model.policy import Isolation
 from heliograph.wire.batch import BatchHeader
 from heliograph.wire.fetch import FetchReply, FetchWant
 from heliograph.wire.produce import ProduceEntry, ProduceReply
@@ -31,7 +32,13 @@ class SourcePort(Protocol):
     async def refresh(self) -> None: ...
 
     async def fetch(
-        self, node: int, wants: Sequence[FetchWant], *, max_bytes: int, max_wait_ms: int
+        self,
+        node: int,
+        wants: Sequence[FetchWant],
+        *,
+        max_bytes: int,
+        max_wait_ms: int,
+        isolation: Isolation,
     ) -> FetchReply: ...
 
     async def span(self, where: TopicPartition) -> LogSpan: ...

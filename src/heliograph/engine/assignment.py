@@ -10,6 +10,7 @@ from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.spec import CopySpec
 from heliograph.engine.frames import Message
 from heliograph.model.partition import MirrorPartition
+from heliograph.model.policy import LinkPolicy
 from heliograph.model.states import PartitionState
 
 SPECS_PER_FRAME = 1000
@@ -98,6 +99,12 @@ def decode_links(message: Message) -> list[LinkEnds]:
 
 
 def decode_specs(message: Message) -> list[CopySpec]:
-    return [
-        CopySpec(**{**row, "partition": MirrorPartition(*row["partition"])}) for row in message["partitions"]
-    ]
+    return [_decode_spec(row) for row in message["partitions"]]
+
+
+def _decode_spec(row: Message) -> CopySpec:
+    typed = {
+        "partition": MirrorPartition(*row["partition"]),
+        "policy": LinkPolicy.from_texts(row["policy"]),
+    }
+    return CopySpec(**{**row, **typed})

@@ -17,11 +17,12 @@ from heliograph.interface.config.checks import check_document
 from heliograph.interface.config.location import find_config
 from heliograph.interface.config.problems import Place, Problem
 from heliograph.interface.config.references import resolve
-from heliograph.interface.config.schema import Document, LinkSection
+from heliograph.interface.config.schema import Document, LinkSection, TopicSection
 from heliograph.interface.config.shape import check_shape
 from heliograph.interface.config.yaml_text import parse_yaml
 from heliograph.model.errors import ConfigError, UsageError
 from heliograph.model.link import Link
+from heliograph.model.policy import POLICY_KEYS, LinkPolicy, TopicPolicy
 from heliograph.model.settings import Settings, SparkSettings
 
 __all__ = ["find_config", "load_settings", "read_settings"]
@@ -77,14 +78,26 @@ def _settings(document: Document) -> Settings:
 
 
 def _link(name: str, section: LinkSection) -> Link:
+    policy = LinkPolicy.from_texts(section.model_dump(include=set(POLICY_KEYS)))
+    policies = tuple(topic_policy(entry, policy) for entry in section.topics)
     return Link(
         name=name,
         source=section.source,
         target=section.target,
-        topics=tuple(section.topics),
+        topics=tuple(each.match for each in policies),
         exclude=tuple(section.exclude),
         naming=section.naming,
         separator=section.separator,
+        policy=policy,
+        policies=policies if any(each.policy != policy for each in policies) else (),
         consumer=section.consumer,
         producer=section.producer,
     )
+
+
+def topic_policy(entry: str | TopicSection, policy: LinkPolicy) -> TopicPolicy:
+    """What the entry does not say is as the link says."""
+    if isinstance(entry, str):
+        return TopicPolicy(match=entry, policy=policy)
+    own = entry.model_dump(exclude={"match"}, exclude_none=True)
+    return TopicPolicy(match=entry.match, policy=LinkPolicy.from_texts(policy.texts() | own))

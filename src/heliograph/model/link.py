@@ -10,13 +10,18 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from heliograph.model.policy import DEFAULT_POLICY, LinkPolicy, TopicPolicy
 from heliograph.model.topic_naming import SAME, target_name
 from heliograph.model.topic_patterns import INTERNAL_PREFIX, matches_any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """`source` and `target` are names of clusters; `consumer` and `producer` override their properties."""
+    """`source` and `target` are names of clusters; `consumer` and `producer` override their properties.
+
+    `policies`: the entries of `topics` in their order with the policy of each; empty when no topic differs from
+    `policy`.
+    """
 
     name: str
     source: str
@@ -25,6 +30,8 @@ class Link:
     exclude: tuple[str, ...] = ()
     naming: str = SAME
     separator: str = "."
+    policy: LinkPolicy = DEFAULT_POLICY
+    policies: tuple[TopicPolicy, ...] = ()
     consumer: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     producer: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
@@ -33,6 +40,11 @@ class Link:
         if internal or topic.startswith(INTERNAL_PREFIX):
             return False
         return matches_any(self.topics, topic) and not matches_any(self.exclude, topic)
+
+    def policy_of(self, topic: str) -> LinkPolicy:
+        """How this source topic is copied: the first entry that matches decides."""
+        found = (each.policy for each in self.policies if matches_any((each.match,), topic))
+        return next(found, self.policy)
 
     @property
     def fingerprint(self) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group
@@ -13,7 +14,14 @@ from rich.text import Text
 from heliograph.interface.cli import logs, output
 from heliograph.interface.cli.config_path import ConfigArgument, ConfigOption
 from heliograph.interface.config_file import find_config, read_settings
+from heliograph.model.admission import Refused
+from heliograph.model.link import Link
+from heliograph.model.partition import MirrorPartition
+from heliograph.model.policy import LinkPolicy
 from heliograph.model.settings import Settings
+
+if TYPE_CHECKING:
+    from heliograph.controller.plan import Plan
 
 EPILOG = "Example: heliograph plan heliograph.yaml --check"
 
@@ -32,7 +40,7 @@ def command(
     """Show which topics would be created and which partitions copied or refused, and why."""
     settings = read_settings(find_config(path, config))
     document = asyncio.run(_planned(settings))
-    output.emit(document, output.chosen(form, as_json), _table)
+    output.emit(document, output.chosen(form, as_json), table_of)
     if check and (document["create"] or any(p["refused"] for p in document["partitions"])):
         raise typer.Exit(1)
 
@@ -45,12 +53,27 @@ async def _planned(settings: Settings) -> dict[str, Any]:
     try:
         await clusters.connect()
         snapshots = await clusters.observe()
-        return _document(plan(snapshots, await clusters.preflight(snapshots)))
+        return document_of(plan(snapshots, await clusters.preflight(snapshots)), settings.links)
     finally:
         await clusters.aclose()
 
 
-def _document(planned: Any) -> dict[str, Any]:
+def document_of(planned: Plan, links: Iterable[Link]) -> dict[str, Any]:
+    policy_of = {link.name: link.policy_of for link in links}
+
+    def row(partition: MirrorPartition, *, refused: Refused | None = None, **seen: int | None) -> Any:
+        return {
+            "link": partition.link,
+            "source_topic": partition.source_topic,
+            "target_topic": partition.target_topic,
+            "partition": partition.partition,
+            "next_offset": seen.get("next_offset"),
+            "backlog": seen.get("backlog"),
+            "policy": policy_of[partition.link](partition.source_topic).texts(),
+            "refused": refused.message if refused else None,
+            "hint": refused.hint if refused else None,
+        }
+
     return {
         "create": [
             {
@@ -63,30 +86,20 @@ def _document(planned: Any) -> dict[str, Any]:
             for creation in planned.creations
         ],
         "partitions": [
-            *(_row(c.spec.partition, c.next_offset, c.backlog, None) for c in planned.copies),
-            *(_row(r.partition, None, None, r.why) for r in planned.refusals),
+            *(row(c.spec.partition, next_offset=c.next_offset, backlog=c.backlog) for c in planned.copies),
+            *(row(r.partition, refused=r.why) for r in planned.refusals),
         ],
         "warnings": list(planned.warnings),
     }
 
 
-def _row(partition: Any, next_offset: int | None, backlog: int | None, refused: Any) -> dict[str, Any]:
-    return {
-        "link": partition.link,
-        "source_topic": partition.source_topic,
-        "target_topic": partition.target_topic,
-        "partition": partition.partition,
-        "next_offset": next_offset,
-        "backlog": backlog,
-        "refused": refused.message if refused else None,
-        "hint": refused.hint if refused else None,
-    }
-
-
-def _table(document: dict[str, Any]) -> Any:
+def table_of(document: dict[str, Any]) -> Any:
     created = {(c["link"], c["topic"]) for c in document["create"]}
     table = Table()
-    for heading in ("link", "source topic", "target topic", "partition", "do", "from", "records"):
+    # A column for policies only where one of them is not the default: most tables have none.
+    policies = any(_differences(row) for row in document["partitions"])
+    headings = ("link", "source topic", "target topic", "partition", "do", "from", "records")
+    for heading in (*headings, "policy") if policies else headings:
         table.add_column(heading, overflow="fold")
     for row in document["partitions"]:
         new = (row["link"], row["target_topic"]) in created
@@ -99,5 +112,12 @@ def _table(document: dict[str, Any]) -> Any:
             f"refuse: {row['refused']}. {row['hint']}" if row["refused"] else action,
             "" if row["next_offset"] is None else f"{row['next_offset']:,}",
             "" if row["backlog"] is None else f"{row['backlog']:,}",
+            *([_differences(row)] if policies else []),
         )
     return Group(table, *(Text(f"warning: {w}") for w in document["warnings"]))
+
+
+def _differences(row: dict[str, Any]) -> str:
+    """What this topic does otherwise than by default, in the config's words."""
+    chosen = LinkPolicy.from_texts(row["policy"]).differences()
+    return ", ".join(f"{key}: {value}" for key, value in chosen.items())

@@ -24,6 +24,7 @@ links:
     target: nyc
     # Regular expressions on the whole name. Internal topics are always left out.
     topics: ["orders", "payments.*"]
+    # An entry may say how its topics are copied: {match: "audit[.].*", on_loss: stop}. The first match decides.
     # exclude: []
     # Names on the target: same, prefix (sf.orders), or a template such as "{source}-{topic}".
     # naming: same

@@ -6,17 +6,19 @@ Owns keys, types and defaults of the file. Must not know more than one value at 
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from heliograph.interface.config.built_choice import Only
 from heliograph.interface.config.value_types import (
+    CommasOrList,
     LaneMemory,
     Lanes,
     Name,
     Naming,
     NoGroups,
+    Pattern,
     Patterns,
     Properties,
     Separator,
@@ -26,26 +28,63 @@ from heliograph.model.settings import DEFAULT_LANE_MEMORY_BYTES
 
 # Keys that the format reserves; they become fields when they work.
 RESERVED = frozenset({"discovery_interval", "listen"})
+RESERVED_IN_LINKS = frozenset({"create_topics", "on_source_delete", "topic_configs", "replication_factor"})
+
+# How a link copies (model/policy.py). Only what is done today is accepted.
+Offsets = Annotated[str, Only("identical", ("translated",))]
+Start = Annotated[str, Only("earliest")]
+Isolation = Annotated[str, Only("read_committed", ("read_uncommitted",))]
+OnLoss = Annotated[str, Only("stop", ("continue",))]
+Oversize = Annotated[str, Only("stop", ("skip",))]
+Timestamps = Annotated[str, Only("stop", ("clamp",))]
+Forward = Annotated[str, Only("auto", ("local", "all"))]
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class TopicSection(_Section):
+    """An entry of `topics` that differs from its link; what it does not say is as the link says."""
+
+    match: Pattern
+    start: Start | None = None
+    isolation: Isolation | None = None
+    on_loss: OnLoss | None = None
+    oversize: Oversize | None = None
+    timestamps: Timestamps | None = None
+
+
+# Steps that pydantic puts into the place of a problem and that stand in no file; shape.py takes them out again.
+ENTRY, PATTERN = "[entry]", "[pattern]"
+STEPS_OF_NO_FILE = frozenset({"[key]", ENTRY, PATTERN})
+
+
+def _kind_of_entry(value: Any) -> str:
+    return ENTRY if isinstance(value, dict | TopicSection) else PATTERN
+
+
+# Which of the two an entry is can be seen from its shape, so a problem is told of that one alone.
+TopicEntry = Annotated[
+    Annotated[Pattern, Tag(PATTERN)] | Annotated[TopicSection, Tag(ENTRY)],
+    Discriminator(_kind_of_entry),
+]
+
+
 class LinkSection(_Section):
     source: Name
     target: Name
-    topics: Patterns = Field(min_length=1)
+    topics: Annotated[list[TopicEntry], CommasOrList()] = Field(min_length=1)
     exclude: Patterns = []
     naming: Naming = "same"
     separator: Separator = "."
-    offsets: Annotated[str, Only("identical", ("translated",))] = "identical"
-    start: Annotated[str, Only("earliest")] = "earliest"
-    isolation: Annotated[str, Only("read_committed", ("read_uncommitted",))] = "read_committed"
-    on_loss: Annotated[str, Only("stop", ("continue",))] = "stop"
-    oversize: Annotated[str, Only("stop", ("skip",))] = "stop"
-    timestamps: Annotated[str, Only("stop", ("clamp",))] = "stop"
-    forward: Annotated[str, Only("auto", ("local", "all"))] = "auto"
+    offsets: Offsets = "identical"
+    start: Start = "earliest"
+    isolation: Isolation = "read_committed"
+    on_loss: OnLoss = "stop"
+    oversize: Oversize = "stop"
+    timestamps: Timestamps = "stop"
+    forward: Forward = "auto"
     groups: NoGroups = []
     consumer: Properties = {}
     producer: Properties = {}

@@ -8,7 +8,15 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from heliograph.interface.config.problems import Place, Problem, did_you_mean
-from heliograph.interface.config.schema import RESERVED, Document, LinkSection, SparkSection
+from heliograph.interface.config.schema import (
+    RESERVED,
+    RESERVED_IN_LINKS,
+    STEPS_OF_NO_FILE,
+    Document,
+    LinkSection,
+    SparkSection,
+    TopicSection,
+)
 from heliograph.model.secrets import MASK, is_secret
 
 _EXPECTED = {
@@ -31,7 +39,7 @@ def check_shape(tree: dict[str, Any]) -> tuple[Document | None, list[Problem]]:
 
 
 def _problem(details: ErrorDetails) -> Problem:
-    place = tuple(step for step in details["loc"] if step != "[key]")
+    place = tuple(step for step in details["loc"] if step not in STEPS_OF_NO_FILE)
     kind = details["type"]
     if kind == "extra_forbidden":
         return Problem(place, _unknown_key(place))
@@ -45,15 +53,19 @@ def _problem(details: ErrorDetails) -> Problem:
 
 def _unknown_key(place: Place) -> str:
     key = str(place[-1])
-    if len(place) == 1 and key in RESERVED:
+    if (len(place) == 1 and key in RESERVED) or (_section(place) is LinkSection and key in RESERVED_IN_LINKS):
         return "not built yet"
+    if _section(place) is TopicSection and key in LinkSection.model_fields:
+        return "is a key of the link as a whole, not of an entry of topics"
     return "unknown key" + did_you_mean(key, _section(place).model_fields)
 
 
 def _section(place: Place) -> type[BaseModel]:
     if len(place) == 1:
         return Document
-    return LinkSection if place[0] == "links" else SparkSection
+    if place[0] == "links":
+        return TopicSection if "topics" in place[2:-1] else LinkSection
+    return SparkSection
 
 
 def _shown(place: Place, value: Any) -> str:

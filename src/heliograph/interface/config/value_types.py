@@ -7,9 +7,18 @@ of one value alone, so that pydantic can report all of them at once.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+)
+from pydantic_core import CoreSchema, core_schema
 
 from heliograph.model.settings import MIB
 from heliograph.model.topic_naming import legal_in_topic, naming_problem
@@ -29,11 +38,20 @@ def _pattern(text: str) -> str:
 
 
 def _pattern_list(value: Any) -> Any:
-    if isinstance(value, str):
-        return split_patterns(value)
-    if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
-        raise ValueError("overrides per topic ({match: ..., key: ...}) are not built yet")
-    return value
+    return split_patterns(value) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, slots=True)
+class CommasOrList:
+    """Annotation of a list that may also be written as one string with commas."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(_pattern_list, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string"}, handler(schema)]}
 
 
 def _naming(text: str) -> str:
@@ -82,11 +100,7 @@ def _no_groups(value: Any) -> Any:
 Name = Annotated[str, AfterValidator(_legal), Field(min_length=1)]
 Separator = Annotated[str, AfterValidator(_legal)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
-Patterns = Annotated[
-    list[Pattern],
-    BeforeValidator(_pattern_list),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
-]
+Patterns = Annotated[list[Pattern], CommasOrList()]
 NoGroups = Annotated[list[str], BeforeValidator(_no_groups), WithJsonSchema({"type": "array", "maxItems": 0})]
 Naming = Annotated[str, AfterValidator(_naming)]
 Lanes = Annotated[
