@@ -108,6 +108,14 @@ def test_only_plain_whole_numbers_are_numbers(text: str) -> None:
     assert "is not a whole number" in problems_of(fetch_min_bytes=text)[0]
 
 
+@pytest.mark.parametrize("name", ["send_buffer_bytes", "receive_buffer_bytes"])
+def test_a_socket_buffer_has_a_size_or_is_left_to_the_system(name: str) -> None:
+    (problem,) = problems_of(**{name: "0"})
+    assert problem.endswith("0 is no size of a buffer; -1 leaves it to the operating system")
+    kafka_name = name.replace("_", ".")
+    assert property_problems({kafka_name: "-1"}) == property_problems({kafka_name: "1"}) == []
+
+
 def test_more_in_flight_than_the_broker_remembers_is_refused() -> None:
     assert problems_of(max_in_flight_requests_per_connection="6") == (
         "max.in.flight.requests.per.connection: 6 is not between 1 and 5",

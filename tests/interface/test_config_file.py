@@ -13,6 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heliograph.cluster.properties import SOURCE_ONLY, TARGET_ONLY
 from heliograph.interface.config.example import EXAMPLE
 from heliograph.interface.config.location import find_config
 from heliograph.interface.config.properties_file import parse_properties_text
@@ -211,6 +212,40 @@ def test_topics_may_be_one_string_with_commas() -> None:
 def test_a_bad_link_has_exactly_its_problem(keys: str, problem: str) -> None:
     (found,) = problems_of(CLUSTERS + f"\nlinks: {{l: {{source: sf, target: nyc, {keys}}}}}")
     assert found.startswith(f"links.l.{problem}")
+
+
+SIDES = """
+clusters:
+  sf:  {{bootstrap.servers: "a:1", {0}}}
+  nyc: {{bootstrap.servers: "b:1", {0}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "misplaced", "role", "other"),
+    [
+        *((name, "nyc", "target", "source") for name in sorted(SOURCE_ONLY)),
+        *((name, "sf", "source", "target") for name in sorted(TARGET_ONLY)),
+    ],
+)
+def test_a_property_of_the_other_side_has_no_effect_and_is_refused(
+    name: str, misplaced: str, role: str, other: str
+) -> None:
+    assert problems_of(SIDES.format(f"{name}: 1") + LINK) == [
+        f"clusters.{misplaced}.{name}: has no effect: {misplaced} is only the {role} of links;"
+        f" set it on the cluster that is the {other}"
+    ]
+
+
+def test_a_cluster_that_is_both_source_and_target_may_have_the_properties_of_both() -> None:
+    there, back = "there: {source: sf, target: nyc, topics: a}", "back: {source: nyc, target: sf, topics: b}"
+    both = "fetch.max.bytes: 1000, max.request.size: 1000"
+    load(SIDES.format(both) + f"links: {{{there}, {back}}}")
+
+
+def test_sparks_master_has_one_place() -> None:
+    conf = "spark: {master: 'local[2]', conf: {spark.master: 'local[8]'}}"
+    assert problems_of(CLUSTERS + LINK + conf) == ["spark.conf.spark.master: set master under spark instead"]
 
 
 def test_a_link_joins_two_clusters() -> None:

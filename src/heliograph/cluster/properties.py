@@ -54,6 +54,7 @@ HONOURED = tuple(field.name.replace("_", ".") for field in fields(ClientProperti
 SOURCE_ONLY = frozenset(name for name in HONOURED if "fetch" in name)
 TARGET_ONLY = frozenset({"max.request.size", "max.in.flight.requests.per.connection"})
 
+_OR_OS_CHOOSES = ("send.buffer.bytes", "receive.buffer.bytes")
 _RANGES = {
     "request.timeout.ms": (1, _INT_MAX),
     "metadata.max.age.ms": (1, _INT_MAX),
@@ -62,8 +63,7 @@ _RANGES = {
     "retry.backoff.ms": (0, _INT_MAX),
     "socket.connection.setup.timeout.ms": (1, _INT_MAX),
     "connections.max.idle.ms": (-1, _INT_MAX),
-    "send.buffer.bytes": (_OS_CHOOSES, _INT_MAX),
-    "receive.buffer.bytes": (_OS_CHOOSES, _INT_MAX),
+    **dict.fromkeys(_OR_OS_CHOOSES, (_OS_CHOOSES, _INT_MAX)),
     "fetch.min.bytes": (0, _INT_MAX),
     "fetch.max.wait.ms": (0, _INT_MAX),
     "fetch.max.bytes": (1, _INT_MAX),
@@ -106,7 +106,10 @@ def _value(name: str, text: str) -> str | int | tuple[Address, ...]:
         return _protocol(text)
     if name == "client.id":
         return text
-    return _number(text, *_RANGES[name])
+    number = _number(text, *_RANGES[name])
+    if number == 0 and name in _OR_OS_CHOOSES:
+        raise ValueError("0 is no size of a buffer; -1 leaves it to the operating system")
+    return number
 
 
 def _why_not(name: str) -> str:

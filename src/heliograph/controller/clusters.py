@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.properties import parse_properties
 from heliograph.controller.finding import Finding
+from heliograph.controller.limited_properties import limited_properties
 from heliograph.controller.observe import observe
 from heliograph.controller.preflight import preflight_links
 from heliograph.controller.snapshot import LinkAway, LinkSnapshot
@@ -97,7 +98,8 @@ class Clusters:
 
     async def preflight(self, snapshots: Sequence[LinkSnapshot]) -> tuple[Finding, ...]:
         """What is missing for the links to work; reads only."""
-        return await preflight_links(self.source, self.target, snapshots)
+        limited = limited_properties(self._settings, [snapshot.link for snapshot in snapshots])
+        return (*await preflight_links(self.source, self.target, snapshots), *limited)
 
     async def _observe(self, link: Link) -> LinkSnapshot:
         try:

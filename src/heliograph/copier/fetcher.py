@@ -27,6 +27,7 @@ RESYNC_WAIT_MS = 100
 FAILED_WAIT_S = 0.1
 REFRESH_LIMIT_S = 3.0  # a cluster that is away is asked again by whoever keeps its metadata
 LEAST_FETCH_BYTES = 1 << 16
+FETCH_SHARE = 4  # one in so many parts of a lane's memory is asked for at once; the rest is on its way
 
 
 class FetchLimits:
@@ -43,7 +44,7 @@ class FetchLimits:
 
     @property
     def fetch_bytes(self) -> int:
-        share = self.budget.limit_bytes // (4 * max(len(self._fetchers), 1))
+        share = self.budget.limit_bytes // (FETCH_SHARE * max(len(self._fetchers), 1))
         return min(self._fetch_bytes, max(share, LEAST_FETCH_BYTES))
 
     def wait_ms(self, copies: Iterable[PartitionCopy]) -> int:

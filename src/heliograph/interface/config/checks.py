@@ -15,9 +15,12 @@ from heliograph.interface.config.problems import Place, Problem, did_you_mean
 
 def check_document(tree: dict[str, Any]) -> list[Problem]:
     clusters = _mapping(tree.get("clusters"))
+    links = {name: _mapping(link) for name, link in _mapping(tree.get("links")).items()}
     problems = [problem for name in clusters for problem in _cluster(name, clusters[name])]
-    for name, link in _mapping(tree.get("links")).items():
-        problems.extend(_link(("links", name), _mapping(link), clusters))
+    for name in clusters:
+        problems.extend(_one_sided(name, _texts(clusters[name]), list(links.values())))
+    for name, link in links.items():
+        problems.extend(_link(("links", name), link, clusters))
     return problems + list(_spark_conf(_texts(_mapping(tree.get("spark")).get("conf"))))
 
 
@@ -28,6 +31,21 @@ def _cluster(name: str, properties: Any) -> Iterator[Problem]:
     if "bootstrap.servers" not in properties:
         yield Problem((*place, "bootstrap.servers"), "required: at least one host:port")
     yield from _properties(place, _texts(properties), {})
+
+
+def _one_sided(name: str, properties: dict[str, str], links: list[dict[str, Any]]) -> Iterator[Problem]:
+    """Properties of the side that the cluster never is. One that no link names may be for later: it is let alone."""
+    is_source = any(link.get("source") == name for link in links)
+    is_target = any(link.get("target") == name for link in links)
+    if is_source == is_target:
+        return
+    misplaced, role, other = (
+        (TARGET_ONLY, "source", "target") if is_source else (SOURCE_ONLY, "target", "source")
+    )
+    for key in properties:
+        if key in misplaced:
+            what = f"has no effect: {name} is only the {role} of links; set it on the cluster that is the {other}"
+            yield Problem(("clusters", name, key), what)
 
 
 def _link(place: Place, link: dict[str, Any], clusters: dict[str, Any]) -> Iterator[Problem]:
@@ -67,6 +85,9 @@ def _spark_conf(conf: dict[str, str]) -> Iterator[Problem]:
     for name in conf:
         if not name.startswith("spark."):
             yield Problem(("spark", "conf", name), "not a Spark property: they begin with spark.")
+    if "spark.master" in conf:
+        # Spark would take it, and the mirror would go by the other one when it counts lanes.
+        yield Problem(("spark", "conf", "spark.master"), "set master under spark instead")
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -30,7 +30,7 @@ links:
     # naming: same
     # separator: "."           # between source and topic, with naming: prefix
     # Kafka properties for this link alone: consumer for its source, producer for its target.
-    # consumer: {fetch.max.bytes: 52428800}
+    # consumer: {fetch.max.wait.ms: 500}
     # producer: {max.request.size: 1048576}
 
 # Long-lived Spark tasks that copy: auto, or a number.
