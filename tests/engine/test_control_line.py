@@ -420,17 +420,67 @@ def test_a_peer_that_dribbles_is_cut_off_as_soon_as_one_that_is_silent(
     assert time.monotonic() - begun < 2.0
 
 
-def test_many_peers_at_once_hold_up_no_more_than_a_few_and_lanes_come_through_after_them(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
+    """A driver that 4 peers may prove themselves to at once, while 8 wait."""
     monkeypatch.setattr(frames, "PROOF_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(control_server, "UNPROVEN_AT_ONCE", 8)
-    strangers = [socket.create_connection(driver.address, timeout=SOON_S) for _ in range(40)]
+    monkeypatch.setattr(control_server, "UNPROVEN_AT_ONCE", 4)
+    monkeypatch.setattr(control_server, "WAITING_AT_ONCE", 8)
+    driver = Driver()
+    yield driver
+    driver.server.stop()
+
+
+def strangers_at(driver: Driver, count: int) -> list[socket.socket]:
+    return [socket.create_connection(driver.address, timeout=SOON_S) for _ in range(count)]
+
+
+def test_lanes_that_start_together_all_get_in(driver: Driver) -> None:
+    """Three times as many as may prove themselves at once, all connected before the first of them does."""
+    lanes = 3 * control_server.UNPROVEN_AT_ONCE + 8
+
+    async def start_together() -> None:
+        opened = await asyncio.gather(*(asyncio.open_connection(*driver.address) for _ in range(lanes)))
+
+        async def introduce(lane: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await frames.prove_as_lane(reader, writer, SECRET, lane)
+            writer.write(encode({"type": "hello"}))
+
+        await asyncio.gather(*(introduce(lane, *ends) for lane, ends in enumerate(opened)))
+        heard = {(await asyncio.to_thread(driver.heard.get, timeout=SOON_S))[0] for _ in range(lanes)}
+        assert heard == set(range(lanes))
+        for _, writer in opened:
+            writer.close()
+
+    asyncio.run(start_together())
+
+
+def test_a_lane_waits_its_turn_behind_peers_that_prove_nothing(narrow: Driver) -> None:
+    strangers = strangers_at(narrow, 4)
+    connected(narrow).line.close()
+    assert all(received_until_closed(stranger) for stranger in strangers)
+    for stranger in strangers:
+        stranger.close()
+
+
+def test_no_more_than_a_few_wait_their_turn(narrow: Driver, caplog: pytest.LogCaptureFixture) -> None:
+    strangers = strangers_at(narrow, 20)
     challenged = [received_until_closed(stranger) for stranger in strangers]
     for stranger in strangers:
         stranger.close()
-    assert sum(map(bool, challenged)) == 8
-    connected(driver).line.close()
+    assert sum(map(bool, challenged)) == 4 + 8
+    assert caplog.text.count("a peer was turned away: 8 others wait to prove themselves") == 8
+    connected(narrow).line.close()
+
+
+def test_nobody_waits_for_ever(narrow: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_server, "TURN_LIMIT_S", 0.2)
+    strangers = strangers_at(narrow, 6)
+    begun = time.monotonic()
+    assert [bool(received_until_closed(stranger)) for stranger in strangers[4:]] == [False, False]
+    assert time.monotonic() - begun < frames.PROOF_TIMEOUT_S
+    for stranger in strangers:
+        stranger.close()
 
 
 def test_a_line_that_is_closed_before_its_loop_runs_ends(driver: Driver) -> None:
@@ -496,5 +546,6 @@ def test_a_driver_that_never_answers_is_given_up() -> None:
         return reason
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frames, "PROOF_TIMEOUT_S", 0.2)
+        patch.setattr(frames, "PROOF_TIMEOUT_S", 0.1)
+        patch.setattr(frames, "TURN_LIMIT_S", 0.1)
         assert "control line failed" in asyncio.run(story())

@@ -15,11 +15,15 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from heliograph.engine.frames import Message, encode, prove_as_driver, read
+from heliograph.engine.frames import TURN_LIMIT_S, Message, encode, prove_as_driver, read
 from heliograph.model.errors import Disconnected, EngineLost, ProtocolError
 from heliograph.model.events import Event
 
+# Who connects must prove itself before anything else of it is read. A few do so at once; the others wait in a queue, so
+# that hundreds of lanes that start together all get in. It is bounded: strangers must not take all file descriptors.
 UNPROVEN_AT_ONCE = 64
+WAITING_AT_ONCE = 512
+BACKLOG = 512  # connections that the kernel keeps until they are accepted; asyncio's own 100 are too few
 START_TIMEOUT_S = 10.0
 # Lanes send a heartbeat every second, with the pulse of their data loop. A lane that is silent, or whose pulse stands
 # still, is frozen or lost: it must not hold its partitions for ever.
@@ -55,7 +59,8 @@ class ControlServer:
         self._on_gone = on_gone
         self._on_silent = on_silent
         self._lines: dict[int, asyncio.StreamWriter] = {}
-        self._unproven = 0
+        self._turns = asyncio.Semaphore(UNPROVEN_AT_ONCE)
+        self._waiting = 0
         self._loop = asyncio.new_event_loop()
         self._started = threading.Event()
         self._stopping: asyncio.Event | None = None
@@ -107,7 +112,7 @@ class ControlServer:
 
     async def _serve(self) -> None:
         self._stopping = asyncio.Event()
-        server = await asyncio.start_server(self._accept, self.address[0], 0)
+        server = await asyncio.start_server(self._accept, self.address[0], 0, backlog=BACKLOG)
         self.address = (self.address[0], server.sockets[0].getsockname()[1])
         self._started.set()
         await self._stopping.wait()
@@ -121,9 +126,7 @@ class ControlServer:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            lane = await self._prove(reader, writer)
-            if lane is not None:
-                await self._listen(lane, reader, writer)
+            await self._listen(await self._prove(reader, writer), reader, writer)
         except (ProtocolError, Disconnected) as problem:
             log.warning("control line: %s", problem.message, extra={"event": Event.CONTROL_LINE})
         except asyncio.CancelledError:
@@ -131,16 +134,29 @@ class ControlServer:
         finally:
             writer.close()
 
-    async def _prove(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int | None:
-        if self._unproven >= UNPROVEN_AT_ONCE:
-            return None
-        self._unproven += 1
+    async def _prove(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+        await self._take_turn()
         try:
             return await prove_as_driver(reader, writer, self._secret)
         except TimeoutError:
             raise ProtocolError("a peer that proved nothing in time") from None
         finally:
-            self._unproven -= 1
+            self._turns.release()
+
+    async def _take_turn(self) -> None:
+        """First come, first served. Lanes prove themselves in milliseconds: only strangers make others wait long."""
+        if self._waiting >= WAITING_AT_ONCE:
+            raise ProtocolError(f"a peer was turned away: {self._waiting} others wait to prove themselves")
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(TURN_LIMIT_S):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise ProtocolError(
+                f"a peer was turned away: its turn did not come in {TURN_LIMIT_S:.0f} s"
+            ) from None
+        finally:
+            self._waiting -= 1
 
     async def _listen(self, lane: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         older = self._lines.get(lane)

@@ -21,6 +21,7 @@ from heliograph.model.errors import Disconnected, ProtocolError
 UNPROVEN_LIMIT = 1 << 10
 FRAME_LIMIT = 8 << 20
 PROOF_TIMEOUT_S = 5.0
+TURN_LIMIT_S = 20.0  # how long the driver may let a peer wait for its challenge while many come at once
 
 Message = dict[str, Any]
 
@@ -60,8 +61,9 @@ async def prove_as_lane(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: bytes, lane: int
 ) -> None:
     """Run the handshake from the lane's side; ProtocolError if the driver is not who started us."""
-    async with asyncio.timeout(PROOF_TIMEOUT_S):
+    async with asyncio.timeout(TURN_LIMIT_S + PROOF_TIMEOUT_S):
         theirs = _text(await read(reader, UNPROVEN_LIMIT), "challenge")
+    async with asyncio.timeout(PROOF_TIMEOUT_S):
         ours = secrets.token_hex(16)
         writer.write(encode({"challenge": ours, "lane": lane, "proof": _proof(secret, "lane", theirs, ours)}))
         answer = _text(await read(reader, UNPROVEN_LIMIT), "proof")
