@@ -6,6 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heliograph.cluster.batch_target import FOLLOWERS_WAIT_MS
+from heliograph.cluster.connection import ACKNOWLEDGED_WITHIN_MS
+from heliograph.cluster.flight import flight_s
 from heliograph.cluster.properties import HONOURED, ClientProperties, parse_properties, property_problems
 from heliograph.model.errors import ConfigError
 
@@ -33,7 +36,7 @@ def test_defaults_are_kafkas() -> None:
 @given(
     servers,
     st.text(max_size=10),
-    st.integers(500, 10**6),
+    st.integers(1000, 10**6),
     st.integers(1, 5),
 )
 def test_a_mapping_gives_the_same_value_back(
@@ -123,6 +126,26 @@ def test_more_in_flight_than_the_broker_remembers_is_refused() -> None:
 
 
 def test_a_fetch_that_waits_longer_than_its_request_is_refused() -> None:
-    assert problems_of(request_timeout_ms="400") == (
-        "fetch.max.wait.ms: 500 is above request.timeout.ms (400)",
+    assert problems_of(request_timeout_ms="1000", fetch_max_wait_ms="1001") == (
+        "fetch.max.wait.ms: 1001 is above request.timeout.ms (1000)",
     )
+
+
+@pytest.mark.parametrize("timeout_ms", ["1", "999"])
+def test_a_timeout_that_healthy_brokers_miss_is_refused_with_the_reason(timeout_ms: str) -> None:
+    problem = problems_of(request_timeout_ms=timeout_ms, fetch_max_wait_ms="0")
+    assert problem == (
+        f"request.timeout.ms: {timeout_ms} is below 1000: a healthy broker that waits for followers may be slower,"
+        " and whatever it does not answer in time counts as lost",
+    )
+    assert FOLLOWERS_WAIT_MS < 1000
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "on_its_way_s"), [(1000, 5.0), (5000, 5.0), (5001, 5.001), (30_000, 30.0)]
+)
+def test_an_append_is_on_its_way_for_as_long_as_the_senders_kernel_repeats_it(
+    timeout_ms: int, on_its_way_s: float
+) -> None:
+    assert ACKNOWLEDGED_WITHIN_MS == 5000
+    assert flight_s(parse_properties(MINIMAL | {"request.timeout.ms": str(timeout_ms)})) == on_its_way_s

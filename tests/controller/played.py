@@ -81,7 +81,7 @@ class FakeClusters:
     def target(self, link: str) -> ClusterClient:
         return cast(ClusterClient, self.targets.get(link))
 
-    def request_timeout_s(self, _link: str) -> float:
+    def flight_s(self, _link: str) -> float:
         return REQUEST_TIMEOUT_S
 
     def ends(self) -> list[LinkEnds]:

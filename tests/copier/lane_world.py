@@ -47,7 +47,9 @@ class World:
         source, target = MemoryCluster(), MemoryCluster()
         source.on_metadata = target.on_metadata = self.lane.reroute
         properties = self.lane._ends[LINK].consumer
-        self.lane.link(SECOND_LINK, Ends(source, target, properties, properties, Lease.unlimited()))
+        self.lane.link(
+            SECOND_LINK, Ends(source, target, properties, properties, Lease.unlimited(), flight_s=30.0)
+        )
         return World(source, target, self.lane, self.failures, SECOND_LINK)
 
     def create(
@@ -115,12 +117,12 @@ async def world(
     source.on_metadata = target.on_metadata = lane.reroute
     properties = ClientProperties(
         bootstrap_servers=(("memory", 1),),
-        request_timeout_ms=flight_ms,
         fetch_max_wait_ms=20,
         max_partition_fetch_bytes=partition_bytes,
         max_request_size=request_bytes,
     )
-    lane.link(LINK, Ends(source, target, properties, properties, lease or Lease.unlimited()))
+    ends = Ends(source, target, properties, properties, lease or Lease.unlimited(), flight_s=flight_ms / 1000)
+    lane.link(LINK, ends)
     try:
         yield World(source, target, lane, failures)
     finally:

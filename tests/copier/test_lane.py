@@ -529,7 +529,7 @@ def test_what_a_lane_cannot_recover_from_is_told() -> None:
         source, target = MemoryCluster(), MemoryCluster()
         lane = Lane(MEMORY_BYTES, failures.append)
         properties = ClientProperties(bootstrap_servers=(("memory", 1),))
-        lane.link("sf-to-nyc", Ends(source, target, properties, properties, Lease.unlimited()))
+        lane.link("sf-to-nyc", Ends(source, target, properties, properties, Lease.unlimited(), flight_s=30.0))
         source.create(TopicPartition("orders", 0))
         target.create(TopicPartition("orders", 0))
         del source.logs[TopicPartition("orders", 0)]  # a bug of ours, not a broker's answer

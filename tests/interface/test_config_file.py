@@ -206,7 +206,8 @@ def test_topics_may_be_one_string_with_commas() -> None:
             "topics: a, producer: {bootstrap.servers: 'a:1'}",
             "producer.bootstrap.servers: belongs to the cluster",
         ),
-        ("topics: a, consumer: {request.timeout.ms: 9}", "consumer.fetch.max.wait.ms: 500 is above"),
+        ("topics: a, consumer: {fetch.max.wait.ms: 30001}", "consumer.fetch.max.wait.ms: 30001 is above"),
+        ("topics: a, producer: {request.timeout.ms: 1}", "producer.request.timeout.ms: 1 is below 1000"),
     ],
 )
 def test_a_bad_link_has_exactly_its_problem(keys: str, problem: str) -> None:

@@ -122,7 +122,7 @@ class PlainDriver:
 
     @property
     def flight_s(self) -> float:
-        return self._clusters.request_timeout_s(self._link)
+        return self._clusters.flight_s(self._link)
 
     def lane(self) -> PlainLane:
         lane = PlainLane(self._clusters.ends(), self._failures)

@@ -54,6 +54,9 @@ HONOURED = tuple(field.name.replace("_", ".") for field in fields(ClientProperti
 SOURCE_ONLY = frozenset(name for name in HONOURED if "fetch" in name)
 TARGET_ONLY = frozenset({"max.request.size", "max.in.flight.requests.per.connection"})
 
+# A healthy broker may take some hundred milliseconds to answer an append: it waits for followers. An append that is not
+# answered in time counts as lost, and the target is asked what became of it: below this, that would be most of them.
+_LEAST_REQUEST_TIMEOUT_MS = 1000
 _OR_OS_CHOOSES = ("send.buffer.bytes", "receive.buffer.bytes")
 _RANGES = {
     "request.timeout.ms": (1, _INT_MAX),
@@ -107,6 +110,11 @@ def _value(name: str, text: str) -> str | int | tuple[Address, ...]:
     if name == "client.id":
         return text
     number = _number(text, *_RANGES[name])
+    if name == "request.timeout.ms" and number < _LEAST_REQUEST_TIMEOUT_MS:
+        raise ValueError(
+            f"{number} is below {_LEAST_REQUEST_TIMEOUT_MS}: a healthy broker that waits for followers may be slower,"
+            " and whatever it does not answer in time counts as lost"
+        )
     if number == 0 and name in _OR_OS_CHOOSES:
         raise ValueError("0 is no size of a buffer; -1 leaves it to the operating system")
     return number

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.flight import flight_s
 from heliograph.cluster.properties import parse_properties
 from heliograph.controller.finding import Finding
 from heliograph.controller.limited_properties import limited_properties
@@ -65,9 +66,9 @@ class Clusters:
     def target(self, link: str) -> ClusterClient:
         return self._clients[link, "target"]
 
-    def request_timeout_s(self, link: str) -> float:
-        """How long an append to the link's target may take."""
-        return self.target(link).properties.request_timeout_ms / 1000
+    def flight_s(self, link: str) -> float:
+        """How long an append to the link's target may be on its way."""
+        return flight_s(self.target(link).properties)
 
     def source(self, link: str) -> ClusterClient:
         return self._clients[link, "source"]

@@ -181,7 +181,7 @@ class Mirror:
             _say_stopped(row)
         now = clock_of_suspended_time()
         # Lanes of the driver before us may go on for a while, and what they sent may arrive even later.
-        clear_at = now + ALIVE_S + self._clusters.request_timeout_s(link)
+        clear_at = now + ALIVE_S + self._clusters.flight_s(link)
         self._keeper.adopt(link, todo.copies, clear_at, created={c.topic for c in todo.creations})
         self._roles.grant(link)
         self._adopted.add(link)
@@ -218,7 +218,7 @@ class Mirror:
             engine,
             self.board,
             self._clusters.ends(),
-            {link.name: self._clusters.request_timeout_s(link.name) for link in settings.links},
+            {link.name: self._clusters.flight_s(link.name) for link in settings.links},
             count=count,
             now=clock_of_suspended_time(),
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from heliograph.cluster.batch_source import BatchSource
 from heliograph.cluster.batch_target import BatchTarget
 from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.flight import flight_s
 from heliograph.cluster.properties import ClientProperties, parse_properties
 from heliograph.copier.lane import Lane
 from heliograph.copier.lease import Lease
@@ -55,6 +56,7 @@ class LaneClusters:
                 consumer,
                 producer,
                 self._make_lease(),
+                flight_s=flight_s(producer),
             ),
         )
 

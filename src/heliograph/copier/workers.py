@@ -27,18 +27,17 @@ SLOW_LINES_PER_BROKER = 16  # as good as one each, and bounded
 
 @dataclass(slots=True)
 class Ends:
-    """The clusters' clients a link copies between, the consumer's and producer's properties, and the link's lease."""
+    """The clusters' clients a link copies between, the consumer's and producer's properties, and the link's lease.
+
+    `flight_s`: how long an append without an answer may still be on its way (cluster/flight.py).
+    """
 
     source: SourcePort
     target: TargetPort
     consumer: ClientProperties
     producer: ClientProperties
     lease: Lease = field(default_factory=Lease)
-
-    @property
-    def flight_s(self) -> float:
-        """How long an append without an answer may still be on its way."""
-        return self.producer.request_timeout_ms / 1000
+    flight_s: float = field(kw_only=True)
 
 
 def line_of(where: TopicPartition, *, careful: bool, slow: bool, followed: bool = True) -> LineName:
