@@ -67,6 +67,8 @@ def snapshot(
     target_id: str = NYC_ID,
     target_brokers: int = 1,
     targets: Iterable[TargetTopic] = (),
+    state_lasts_ms: int | None = None,
+    flight_s: float = 30.0,
 ) -> LinkSnapshot:
     return LinkSnapshot(
         link=link,
@@ -75,6 +77,8 @@ def snapshot(
         target_brokers=target_brokers,
         sources=sources,
         targets={topic.name: topic for topic in targets},
+        state_lasts_ms=state_lasts_ms,
+        flight_s=flight_s,
     )
 
 

@@ -109,6 +109,26 @@ def test_a_copy_is_told_the_policy_of_its_topic() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("state_lasts_ms", "flight_s", "is_forgetful"),
+    [
+        (None, 30.0, False),
+        (60_000, 30.0, True),
+        (360_000, 30.0, True),
+        (360_002, 30.0, False),
+        (360_002, 31.0, True),
+    ],
+)
+def test_brokers_that_forget_before_all_has_come_are_said_and_everything_is_perishable(
+    state_lasts_ms: int | None, flight_s: float, is_forgetful: bool
+) -> None:
+    planned = plan([snapshot(source_topic(), state_lasts_ms=state_lasts_ms, flight_s=flight_s)])
+    (copy,) = planned.copies
+    assert copy.spec.is_perishable(timestamp_ms=1_000_000, now_ms=1_000_000) is is_forgetful
+    words = f"its brokers forget a producer after {state_lasts_ms} ms"
+    assert [words in warning for warning in planned.warnings] == [True] * is_forgetful
+
+
 def test_the_batch_limit_is_the_existing_targets_then_the_sources_then_kafkas() -> None:
     large = source_topic(config=config(max_message_bytes="9000000"))
     small_target = target_topic(max_message_bytes="2000")

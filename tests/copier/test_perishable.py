@@ -6,14 +6,17 @@ The targets here forget at once: whatever arrives a second time is appended a se
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
+from heliograph.cluster.group_membership import SESSIONS_S
 from heliograph.cluster.line_name import LineName
 from heliograph.copier.lease import ALIVE_S, Lease
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.phases import Phase
 from heliograph.copier.sender import TOLD_AFTER_S
+from heliograph.copier.spec import SESSION_MOST_S, margin_for
 from heliograph.model.errors import Disconnected
 from heliograph.model.events import Event, Trouble
 
@@ -48,6 +51,26 @@ def test_records_are_perishable_from_half_of_what_brokers_remember() -> None:
     spec = spec_of()
     assert not spec.is_perishable(NOW_MS - DAY_MS // 2, NOW_MS)
     assert spec.is_perishable(NOW_MS - DAY_MS // 2 - 1, NOW_MS)
+
+
+def test_where_brokers_forget_before_all_that_may_come_late_has_come_everything_is_perishable() -> None:
+    """Half of a minute would be 30 s: less than a lane goes on for that has lost its driver."""
+    forgetful = replace(spec_of(), state_lasts_ms=60_000)
+    assert forgetful.is_perishable(NOW_MS - 29_000, NOW_MS)
+    assert forgetful.is_perishable(NOW_MS + DAY_MS, NOW_MS)
+
+
+@pytest.mark.parametrize("flight_s", [5.0, 30.0, 300.0])
+def test_half_of_what_brokers_remember_exceeds_the_sum_of_the_margins(flight_s: float) -> None:
+    needed_ms = margin_for(flight_s)
+    assert needed_ms == (2 * flight_s + 30 + ALIVE_S + 60) * 1000
+    just = replace(spec_of(), state_lasts_ms=2 * needed_ms + 2, margin_ms=needed_ms)
+    assert not just.is_perishable(NOW_MS - needed_ms, NOW_MS)
+    assert replace(just, state_lasts_ms=2 * needed_ms).is_perishable(NOW_MS, NOW_MS)
+
+
+def test_the_margin_for_sessions_is_the_longest_that_is_asked_for() -> None:
+    assert max(SESSIONS_S) == SESSION_MOST_S
 
 
 def test_a_perishable_batch_goes_alone(copy: PartitionCopy) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from heliograph.controller.finding import Finding, Severity
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.controller.topic_config import TargetShape, shape_target
-from heliograph.copier.spec import STATE_LASTS_MS, CopySpec
+from heliograph.copier.spec import STATE_LASTS_MS, CopySpec, is_guarded, margin_for
 from heliograph.model.admission import (
     Admitted,
     PartitionFacts,
@@ -92,8 +92,22 @@ def plan(snapshots: Sequence[LinkSnapshot], findings: Sequence[Finding] = ()) ->
         for s in snapshots
         if not s.sources
     ]
+    warnings += [warning for s in snapshots if (warning := _forgetful(s))]
     return Plan(
         creations=tuple(creations), copies=tuple(copies), refusals=tuple(refusals), warnings=tuple(warnings)
+    )
+
+
+def _forgetful(snapshot: LinkSnapshot) -> str | None:
+    """What to say of a target whose brokers forget a producer before anything that comes late has come."""
+    lasts_ms, needed_ms = snapshot.state_lasts_ms or STATE_LASTS_MS, margin_for(snapshot.flight_s)
+    if is_guarded(lasts_ms, needed_ms):
+        return None
+    return (
+        f"link {snapshot.link.name}: cluster {snapshot.link.target!r}: its brokers forget a producer after {lasts_ms}"
+        " ms, before all that may come late has come: every record is copied like an old one, one batch at a time under"
+        f" an exclusive lease (hint: producer.id.expiration.ms={STATE_LASTS_MS} on its brokers; the least that helps is"
+        f" {2 * needed_ms + 2})"
     )
 
 
@@ -141,6 +155,7 @@ def _plan_topic(
             producer_id=producer_id(snapshot.source_cluster_id, topic.name),
             max_batch_bytes=int(configs.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)),
             state_lasts_ms=snapshot.state_lasts_ms or STATE_LASTS_MS,
+            margin_ms=margin_for(snapshot.flight_s),
             policy=policy,
         )
         verdict = refused or _judge(spec, sight)

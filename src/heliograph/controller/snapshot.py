@@ -45,7 +45,7 @@ class TargetTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSnapshot:
-    """`targets` holds the target topics that exist, by name."""
+    """`targets` holds the target topics that exist, by name. `flight_s`: how long an append may be on its way."""
 
     link: Link
     source_cluster_id: str
@@ -53,6 +53,7 @@ class LinkSnapshot:
     target_brokers: int
     sources: tuple[SourceTopic, ...]
     targets: Mapping[str, TargetTopic]
+    flight_s: float
     state_lasts_ms: int | None = (
         None  # how long the target's brokers remember a producer; None: they do not tell
     )

@@ -4,11 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from heliograph.copier.lease import ALIVE_S
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.policy import DEFAULT_POLICY, LinkPolicy
 
 PRODUCER_EPOCH = 0
 STATE_LASTS_MS = 86_400_000  # Kafka's default of producer.id.expiration.ms
+SESSION_MOST_S = 30.0  # the longest session that a driver asks the election's group for
+CLOCKS_DIFFER_S = 60.0  # the broker's clock decides when it forgets; by so much it may be ahead of ours
+DEFAULT_FLIGHT_S = 30.0  # Kafka's default of request.timeout.ms
+
+
+def margin_for(flight_s: float) -> int:
+    """How long after a batch was found to be fresh an append of a former holder may still arrive, at most: until then
+    the broker must remember, or nobody compares that append.
+
+        flight_s          the fresh batch waits in the lane, behind an append that is not answered,
+      + SESSION_MOST_S    meanwhile the driver is replaced, and learns of it only when its session is over,
+      + ALIVE_S           its lanes go on for that long after its last word,
+      + flight_s          and what they send last is on its way,
+      + CLOCKS_DIFFER_S   by our clock; the broker's may be ahead.
+    """
+    return int((2 * flight_s + SESSION_MOST_S + ALIVE_S + CLOCKS_DIFFER_S) * 1000)
+
+
+DEFAULT_MARGIN_MS = margin_for(DEFAULT_FLIGHT_S)
+
+
+def is_guarded(state_lasts_ms: int, margin_ms: int) -> bool:
+    """Whether brokers that remember a producer id for so long can be relied on to compare appends at all."""
+    return state_lasts_ms // 2 > margin_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +42,7 @@ class CopySpec:
     `policy`: how the partition is to be copied, as the config says for its topic.
 
     `state_lasts_ms`: how long the target's brokers remember a producer id, by the time of its last record.
+    `margin_ms`: how long they must remember a batch that counts as fresh (see `margin_for`).
     """
 
     partition: MirrorPartition
@@ -26,9 +52,13 @@ class CopySpec:
     producer_id: int
     max_batch_bytes: int
     state_lasts_ms: int = STATE_LASTS_MS
+    margin_ms: int = DEFAULT_MARGIN_MS
     policy: LinkPolicy = DEFAULT_POLICY
 
     def is_perishable(self, timestamp_ms: int, now_ms: int) -> bool:
         """Whether brokers may forget the producer id soon after a record of this time. By half of what they
-        remember: the other half is for clocks that differ and for partitions that idle."""
+        remember: the other half is for appends that come late, clocks that differ, and partitions that idle. Where
+        half is less than the margins everything is perishable."""
+        if not is_guarded(self.state_lasts_ms, self.margin_ms):
+            return True
         return timestamp_ms < now_ms - self.state_lasts_ms // 2
