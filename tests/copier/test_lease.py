@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
+from inspect import signature
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from heliograph.cluster.election import Election
+from heliograph.controller import mirror
 from heliograph.copier.lease import ALIVE_S, Lease
-from heliograph.model.clock import clock_of_suspended_time
+from heliograph.engine import lane_task, lanes
+from heliograph.model.clock import JUMP_S, HoldingClock, clock_of_suspended_time, clock_of_waits
 
 from .lane_world import Clock
 
@@ -90,8 +97,122 @@ def test_without_a_driver_a_lease_never_ends() -> None:
     assert lease.alive
 
 
-def test_the_clock_never_stands_still_and_never_jumps_with_the_time_of_day() -> None:
-    begun = clock_of_suspended_time()
+# -- a machine that was paused: its own clocks have missed it, the time of day is set right afterwards
+
+
+class Machine:
+    """Its two clocks, and the lease of a lane on it that was just renewed for 6 s."""
+
+    def __init__(self) -> None:
+        self.steady, self.wall = Clock(), Clock()
+        self.clock = HoldingClock(self.steady, self.wall)
+        self.lease = Lease(self.clock)
+        self.renew()
+
+    def run(self, seconds: float) -> None:
+        self.steady.now += seconds
+        self.wall.now += seconds
+
+    def set_time_of_day(self, by_s: float) -> None:
+        self.wall.now += by_s
+
+    def renew(self) -> None:
+        self.lease.renew(self.clock(), 6.0)
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+def test_a_pause_that_only_the_time_of_day_shows_ends_a_lease(machine: Machine) -> None:
+    machine.set_time_of_day(60)
+    assert not is_exclusive(machine.lease)
+    assert not is_alive(machine.lease)
+
+
+def test_an_answer_to_what_was_asked_before_a_pause_gives_nothing_after_it(machine: Machine) -> None:
+    asked_at = machine.clock()
+    machine.set_time_of_day(60)
+    machine.lease.renew(asked_at, 6.0)
+    assert not is_exclusive(machine.lease)
+    assert not is_alive(machine.lease)
+
+
+def test_what_is_asked_after_a_pause_counts_as_ever(machine: Machine) -> None:
+    machine.set_time_of_day(60)
+    machine.renew()
+    machine.run(5.9)
+    assert is_exclusive(machine.lease)
+    machine.run(0.1)
+    assert not is_exclusive(machine.lease)
+
+
+def test_a_pause_takes_no_more_than_its_own_length(machine: Machine) -> None:
+    machine.set_time_of_day(10)
+    assert not is_exclusive(machine.lease)
+    assert is_alive(machine.lease)  # of its 30 s 20 are left
+    machine.run(19.9)
+    assert is_alive(machine.lease)
+    machine.run(0.1)
+    assert not is_alive(machine.lease)
+
+
+@pytest.mark.parametrize("by_s", [0.5, JUMP_S, -0.5, -60.0])
+def test_small_steps_and_steps_back_of_the_time_of_day_end_no_lease(machine: Machine, by_s: float) -> None:
+    machine.set_time_of_day(by_s)
+    machine.run(5.9)
+    assert is_exclusive(machine.lease)
+    machine.run(0.1)
+    assert not is_exclusive(machine.lease)  # and prolong none
+
+
+def test_small_steps_add_up(machine: Machine) -> None:
+    for _ in range(6):
+        machine.set_time_of_day(1.0)
+        machine.clock()
+    assert not is_exclusive(machine.lease)
+
+
+def test_a_step_back_hides_no_pause_that_follows(machine: Machine) -> None:
+    machine.set_time_of_day(-60)
+    machine.renew()
+    machine.set_time_of_day(60)
+    assert not is_exclusive(machine.lease)
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 100), st.floats(-1000, 1000)),
+        max_size=20,
+    )
+)
+def test_the_clock_of_what_is_held_is_never_behind_the_one_of_waits_and_never_goes_back(
+    steps: list[tuple[float, float]],
+) -> None:
+    machine = Machine()
+    seen = machine.clock()
+    for run_s, by_s in steps:
+        machine.run(run_s)
+        machine.set_time_of_day(by_s)
+        now = machine.clock()
+        assert now >= seen + run_s - 1e-6
+        assert now >= machine.steady()
+        seen = now
+
+
+def test_what_is_held_and_what_is_waited_out_are_counted_by_their_own_clocks() -> None:
+    for holder in (Lease, Election):
+        assert signature(holder).parameters["clock"].default is clock_of_suspended_time
+    assert vars(lane_task)["clock_of_suspended_time"] is clock_of_suspended_time
+    for waiter in (lanes, mirror):
+        assert vars(waiter)["clock_of_waits"] is clock_of_waits
+        assert "clock_of_suspended_time" not in vars(waiter)
+
+
+@pytest.mark.parametrize("clock", [clock_of_suspended_time, clock_of_waits])
+def test_a_real_clock_goes_on(clock: Callable[[], float]) -> None:
+    begun = clock()
     time.sleep(0.02)
-    assert 0.01 < clock_of_suspended_time() - begun < 10
+    assert 0.01 < clock() - begun < 10
     assert math.isfinite(begun)

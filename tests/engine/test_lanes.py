@@ -31,7 +31,7 @@ from heliograph.engine.lanes import (
 )
 from heliograph.engine.session import CONTEXT_STOPPED, Session
 from heliograph.engine.versions import versions
-from heliograph.model.clock import clock_of_suspended_time
+from heliograph.model.clock import clock_of_suspended_time, clock_of_waits
 from heliograph.model.settings import SparkSettings
 from tests.controller.observed import partition, progress
 
@@ -161,7 +161,7 @@ def test_what_is_noted_of_a_lease_never_ends_before_the_lanes_own_count(run: Run
         answer = lane.heard.get(timeout=SOON_S)
         lanes_own = answer["at"] + answer["leases"]["sf-to-nyc"]
         assert run.lanes.leased_until(0, "sf-to-nyc") >= lanes_own
-    assert run.lanes.leased_until(0, "sf-to-nyc") <= clock_of_suspended_time() + 4.0
+    assert run.lanes.leased_until(0, "sf-to-nyc") <= clock_of_waits() + 4.0
     lane.line.close()
 
 
@@ -184,7 +184,7 @@ def test_a_lease_that_a_lane_does_not_want_is_neither_granted_nor_noted(run: Run
     for _ in range(3):
         assert lane.heard.get(timeout=SOON_S)["leases"] == {"sf-to-nyc": 0.0, "sf-to-lax": 5.0}
     assert run.lanes.leased_until(0, "sf-to-nyc") == float("-inf")
-    assert run.lanes.leased_until(0, "sf-to-lax") > clock_of_suspended_time() + 3.0
+    assert run.lanes.leased_until(0, "sf-to-lax") > clock_of_waits() + 3.0
     lane.line.close()
 
 
@@ -197,7 +197,7 @@ def test_a_lease_that_is_wanted_no_more_is_noted_until_it_is_over(run: Run) -> N
     noted = run.lanes.leased_until(0, "sf-to-nyc")
     for _ in range(3):
         lane.heard.get(timeout=SOON_S)
-    assert run.lanes.leased_until(0, "sf-to-nyc") == noted > clock_of_suspended_time() + 40.0
+    assert run.lanes.leased_until(0, "sf-to-nyc") == noted > clock_of_waits() + 40.0
     lane.line.close()
 
 
@@ -205,7 +205,7 @@ def test_a_lease_of_a_link_that_the_driver_does_not_know_is_not_granted(run: Run
     run.granted = {"sf-to-nyc": 4.0}
     lane = LaneEnd(run, HELLO, wants=["nowhere"])
     assert lane.heard.get(timeout=SOON_S)["leases"] == {"sf-to-nyc": 0.0}
-    assert run.lanes.leased_until(0, "nowhere") <= clock_of_suspended_time()
+    assert run.lanes.leased_until(0, "nowhere") <= clock_of_waits()
     lane.line.close()
 
 

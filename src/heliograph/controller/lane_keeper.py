@@ -41,7 +41,7 @@ class LaneView:
 
 
 class LaneKeeper:
-    """`now` is always by the clock that counts suspended time."""
+    """`now` is always by `clock_of_waits`."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ from heliograph.engine.lanes import (
     SparkLost,
 )
 from heliograph.engine.starting import Starting
-from heliograph.model.clock import clock_of_suspended_time
+from heliograph.model.clock import clock_of_waits
 from heliograph.model.errors import ClusterUnreachable, EngineLost
 from heliograph.model.events import Event
 from heliograph.model.settings import Settings
@@ -179,7 +179,7 @@ class Mirror:
         assert self._roles is not None
         for row in self.board.adopt(link, todo.copies, todo.refusals):
             _say_stopped(row)
-        now = clock_of_suspended_time()
+        now = clock_of_waits()
         # Lanes of the driver before us may go on for a while, and what they sent may arrive even later.
         clear_at = now + ALIVE_S + self._clusters.flight_s(link)
         self._keeper.adopt(link, todo.copies, clear_at, created={c.topic for c in todo.creations})
@@ -191,7 +191,7 @@ class Mirror:
         self._adopted.discard(link)
         self._keeper.drop(link)
         # At once: lanes must hear of what is taken back before anything is granted again.
-        self._keeper.settle(clock_of_suspended_time())
+        self._keeper.settle(clock_of_waits())
 
     # -- lanes
 
@@ -220,7 +220,7 @@ class Mirror:
             self._clusters.ends(),
             {link.name: self._clusters.flight_s(link.name) for link in settings.links},
             count=count,
-            now=clock_of_suspended_time(),
+            now=clock_of_waits(),
         )
         log.info("%d partition(s) on %d lane(s)", partitions, count)
         engine.start(count)
@@ -247,7 +247,7 @@ class Mirror:
         watch_at = sample_at = 0.0
         while not self._stop.is_set():
             await self._take_events()
-            now = clock_of_suspended_time()
+            now = clock_of_waits()
             self._keeper.settle(now)
             if now >= sample_at:
                 self._show(now)
@@ -280,7 +280,7 @@ class Mirror:
 
     def _take(self, event: MirrorEvent) -> None:
         assert self._keeper is not None
-        now = clock_of_suspended_time()
+        now = clock_of_waits()
         match event:
             case Prepared(link, todo):
                 self._prepared(link, todo)

@@ -1,4 +1,5 @@
-"""A lane's time-bound right to append, by a clock that goes on while the machine sleeps.
+"""A lane's time-bound right to append, by a clock that goes on while the machine sleeps, and that counts a jump of the
+time of day as time that has passed (model/clock.py): also one between the heartbeat and its answer.
 
 The driver answers a lane's heartbeat with how long its own right lasts. The lane counts that from the moment it *sent*
 the heartbeat, so that its lease never outlives the driver's, however long the answer was on its way.
@@ -13,13 +14,10 @@ ago, and had the right then; the broker compares every other append, so those go
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-from heliograph.model.clock import clock_of_suspended_time
+from heliograph.model.clock import Clock, clock_of_suspended_time
 
 ALIVE_S = 30.0
-
-Clock = Callable[[], float]
 
 
 class Lease:

@@ -23,7 +23,7 @@ from heliograph.engine.lane_log import repeat
 from heliograph.engine.lane_task import LaneTicket
 from heliograph.engine.session import Session
 from heliograph.engine.versions import mismatch, versions
-from heliograph.model.clock import clock_of_suspended_time
+from heliograph.model.clock import clock_of_waits
 from heliograph.model.events import Event
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.settings import SparkSettings
@@ -145,7 +145,7 @@ class Lanes:
             self._server.send(lane, message)
 
     def leased_until(self, lane: int, link: str) -> float:
-        """Until when this lane may hold a lease of the link, by the clock that counts suspended time."""
+        """Until when this lane may hold a lease of the link, by `clock_of_waits`."""
         return self._leased_until.get((lane, link), float("-inf"))
 
     def abandon(self, lane: int) -> None:
@@ -217,7 +217,7 @@ class Lanes:
         that is not ours for certain there is no word at all."""
         ours = {link: lasts_s for link, lasts_s in self._grants().items() if lasts_s > 0}
         grants = {link: lasts_s if link in wants else 0.0 for link, lasts_s in ours.items()}
-        now = clock_of_suspended_time()
+        now = clock_of_waits()
         for link in wants:
             lasts_s = grants.get(link, 0.0)
             self._leased_until[lane, link] = max(now + lasts_s, self.leased_until(lane, link))
