@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from heliograph.cluster.election import Election
 from heliograph.controller import mirror
 from heliograph.copier.lease import ALIVE_S, Lease
-from heliograph.engine import lane_task, lanes
+from heliograph.engine import lane_task
+from heliograph.engine.lanes import Lanes
 from heliograph.model.clock import JUMP_S, HoldingClock, clock_of_suspended_time, clock_of_waits
 
 from .lane_world import Clock
@@ -174,6 +175,22 @@ def test_small_steps_add_up(machine: Machine) -> None:
     assert not is_exclusive(machine.lease)
 
 
+def test_what_somebody_else_has_counted_ends_a_lease_and_counts_once(machine: Machine) -> None:
+    """Heartbeats that waited while the machine stood still for 10 s: each tells what time it must be."""
+    begun = machine.clock()
+    stood_s = [machine.clock.at_least(begun + counted_s) for counted_s in range(11)]
+    assert sum(stood_s) == 9  # what is left is noise
+    assert machine.clock() == begun + 9
+    assert not is_exclusive(machine.lease)
+
+
+@pytest.mark.parametrize("late_s", [-5.0, 0.0, JUMP_S])
+def test_who_has_counted_less_or_hardly_more_tells_nothing(machine: Machine, late_s: float) -> None:
+    assert machine.clock.at_least(machine.clock() + late_s) == 0.0
+    machine.run(5.9)
+    assert is_exclusive(machine.lease)
+
+
 def test_a_step_back_hides_no_pause_that_follows(machine: Machine) -> None:
     machine.set_time_of_day(-60)
     machine.renew()
@@ -205,9 +222,9 @@ def test_what_is_held_and_what_is_waited_out_are_counted_by_their_own_clocks() -
     for holder in (Lease, Election):
         assert signature(holder).parameters["clock"].default is clock_of_suspended_time
     assert vars(lane_task)["clock_of_suspended_time"] is clock_of_suspended_time
-    for waiter in (lanes, mirror):
-        assert vars(waiter)["clock_of_waits"] is clock_of_waits
-        assert "clock_of_suspended_time" not in vars(waiter)
+    assert signature(Lanes).parameters["clock"].default is clock_of_suspended_time
+    assert vars(mirror)["clock_of_waits"] is clock_of_waits
+    assert "clock_of_suspended_time" not in vars(mirror)
 
 
 @pytest.mark.parametrize("clock", [clock_of_suspended_time, clock_of_waits])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import queue
 import threading
 import time
@@ -31,7 +32,8 @@ from heliograph.engine.lanes import (
 )
 from heliograph.engine.session import CONTEXT_STOPPED, Session
 from heliograph.engine.versions import versions
-from heliograph.model.clock import clock_of_suspended_time, clock_of_waits
+from heliograph.model import clock
+from heliograph.model.clock import HoldingClock, clock_of_suspended_time, clock_of_waits
 from heliograph.model.settings import SparkSettings
 from tests.controller.observed import partition, progress
 
@@ -48,8 +50,16 @@ class Run:
         self.events: list[LaneEvent] = []
         self.granted: dict[str, float] = {}
         self.session_options: dict[str, Any] = {}
+        self.paused_at: float | None = None  # where all clocks of the driver's machine stand still
+        self.clock = HoldingClock(self._steady, self._steady)
+        self.lease_until = math.inf  # of the driver, by its clock
         self.lanes = Lanes(
-            SparkSettings(), 7_000_000, self.events.append, self._grants, make_session=self._session
+            SparkSettings(),
+            7_000_000,
+            self.events.append,
+            self._grants,
+            make_session=self._session,
+            clock=self.clock,
         )
         self.lanes.start(1)
         until(lambda: self.spark.pools)
@@ -58,8 +68,12 @@ class Run:
         self.session_options = options
         return cast(Session, self.spark)
 
+    def _steady(self) -> float:
+        return self.paused_at if self.paused_at is not None else clock_of_waits()
+
     def _grants(self) -> dict[str, float]:
-        return dict(self.granted)
+        rest_s = max(self.lease_until - self.clock(), 0.0)
+        return {link: min(lasts_s, rest_s) for link, lasts_s in self.granted.items()}
 
     @property
     def ticket(self) -> LaneTicket:
@@ -88,6 +102,7 @@ class LaneEnd:
         self.heard: queue.Queue[Message] = queue.Queue()
         self.wants = list(wants)
         self.asked_at = 0.0
+        self.counted: tuple[float, float] | None = None  # the driver's time, and for how long since then
         self.pulse = 0
         self.still = False
         ticket = run.ticket
@@ -106,7 +121,13 @@ class LaneEnd:
     def _beat(self) -> Message:
         self.pulse += not self.still
         self.asked_at = clock_of_suspended_time()
-        return {"type": "heartbeat", "at": self.asked_at, "pulse": self.pulse, "wants": self.wants}
+        return {
+            "type": "heartbeat",
+            "at": self.asked_at,
+            "pulse": self.pulse,
+            "wants": self.wants,
+            "heard": self.counted,
+        }
 
 
 # -- the end of the jobs
@@ -151,6 +172,23 @@ def test_a_heartbeat_is_answered_with_how_long_the_drivers_own_right_lasts(run: 
     answer = lane.heard.get(timeout=SOON_S)
     assert (answer["type"], answer["leases"]) == ("renew", {"sf-to-nyc": 4.0})
     assert begun <= answer["at"] <= clock_of_suspended_time()  # the lane's own word, given back
+    lane.line.close()
+
+
+def test_what_was_asked_while_the_driver_stood_still_is_not_granted_by_its_clock(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its own clock has missed it, and says that 5 s of its right are left; the lane has counted 10 s meanwhile."""
+    run.granted = {"sf-to-nyc": 10.0}
+    run.lease_until = run.clock() + 5.0
+    lane = LaneEnd(run, HELLO, wants=["sf-to-nyc"])
+    answer = lane.heard.get(timeout=SOON_S)
+    assert 4.0 < answer["leases"]["sf-to-nyc"] <= 5.0
+    lane.counted = (answer["now"], 10.0)
+    until(lambda: lane.heard.get(timeout=SOON_S)["leases"] == {})
+    assert caplog.text.count("the driver stood still for 10 s, by the clock of lane 0") == 1
+    run.lease_until = run.clock() + 5.0  # elected still, as the next answer of the coordinator shows
+    until(lambda: lane.heard.get(timeout=SOON_S)["leases"])
     lane.line.close()
 
 
@@ -360,6 +398,22 @@ def test_a_lane_whose_data_loop_is_stuck_is_told_as_silent(run: Run, monkeypatch
     lane.loop.call_soon_threadsafe(stuck.wait, SOON_S)
     until(lambda: LaneGone(0, clean=False, silent=True) in run.events)
     stuck.set()
+    lane.join()
+
+
+def test_a_lane_counts_for_a_driver_whose_machine_was_paused(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing runs there meanwhile, and its clocks go on afterwards where they were."""
+    monkeypatch.setattr(clock, "JUMP_S", 0.3)
+    lane = RealLane(run)
+    until(lambda: run.events)
+    time.sleep(0.1)  # it has heard the driver's time
+    run.paused_at = begun = clock_of_waits()
+    run.lanes._server._loop.call_soon_threadsafe(time.sleep, 1.0)
+    until(lambda: run.clock() > begun)
+    assert 0.5 < run.clock() - begun <= clock_of_waits() - begun
+    run.lanes.send(0, [{"type": "stop"}])
     lane.join()
 
 

@@ -29,7 +29,7 @@ from heliograph.engine.control_line import ControlLine
 from heliograph.engine.frames import Message
 from heliograph.engine.lane_log import tell_driver
 from heliograph.engine.versions import versions
-from heliograph.model.clock import clock_of_suspended_time
+from heliograph.model.clock import clock_of_suspended_time, clock_of_waits
 from heliograph.model.errors import HeliographError
 from heliograph.model.partition import MirrorPartition
 
@@ -89,6 +89,7 @@ class LaneTask:
         self._revoking: set[asyncio.Task[None]] = set()
         self._pulse = 0
         self._wants: list[str] = []
+        self._heard: tuple[float, float] | None = None  # the driver's time, and ours when we heard it
 
     async def live(self) -> str:
         loop = asyncio.get_running_loop()
@@ -141,12 +142,15 @@ class LaneTask:
             await self._finish()
 
     def _beat(self) -> Message:
-        """In the line's thread: when leases are asked for, of which links, and how often the data loop has turned."""
+        """In the line's thread: when leases are asked for, of which links, and how often the data loop has turned. And
+        what time it must be at the driver by now, at least: its machine may have stood still."""
+        heard = self._heard
         return {
             "type": "heartbeat",
             "at": clock_of_suspended_time(),
             "pulse": self._pulse,
             "wants": self._wants,
+            "heard": (heard[0], clock_of_waits() - heard[1]) if heard is not None else None,
         }
 
     async def _finish(self) -> None:
@@ -182,6 +186,7 @@ class LaneTask:
                 case "end":
                     return str(order["why"])
                 case "renew":
+                    self._heard = (order["now"], clock_of_waits())
                     for link, lasts_s in order["leases"].items():
                         self._lane.renew(link, order["at"], lasts_s)
 

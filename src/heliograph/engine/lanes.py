@@ -23,7 +23,7 @@ from heliograph.engine.lane_log import repeat
 from heliograph.engine.lane_task import LaneTicket
 from heliograph.engine.session import Session
 from heliograph.engine.versions import mismatch, versions
-from heliograph.model.clock import clock_of_waits
+from heliograph.model.clock import HoldingClock, clock_of_suspended_time, clock_of_waits
 from heliograph.model.events import Event
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.settings import SparkSettings
@@ -89,7 +89,8 @@ Grants = Callable[[], Mapping[str, float]]
 
 
 class Lanes:
-    """`grants()`: how long, in seconds, the driver's own right to each link lasts; called from other threads."""
+    """`grants()`: how long, in seconds, the driver's own right to each link lasts; called from other threads. `clock`:
+    the one that this right is counted by."""
 
     def __init__(
         self,
@@ -99,7 +100,9 @@ class Lanes:
         grants: Grants,
         *,
         make_session: Callable[..., Session] = Session,
+        clock: HoldingClock = clock_of_suspended_time,
     ) -> None:
+        self._clock = clock
         self._memory_bytes = lane_memory_bytes
         self._on_event = on_event
         self._grants = grants
@@ -173,6 +176,7 @@ class Lanes:
     def _received(self, lane: int, message: Message) -> None:
         match message.get("type"):
             case "heartbeat":
+                self._check_clock(lane, message.get("heard"))
                 self._renew(lane, float(message["at"]), message["wants"])
             case "hello":
                 self._clean[lane] = False
@@ -211,6 +215,19 @@ class Lanes:
         self._mute.discard(lane)
         self._on_event(LaneGone(lane, self._clean.pop(lane, False), silent))
 
+    def _check_clock(self, lane: int, heard: tuple[float, float] | None) -> None:
+        """`heard`: the time by our clock as the lane last heard it, and for how long it has counted since. If that is
+        later than it is here, this machine stood still meanwhile, and our right may be over: what this heartbeat asks
+        for must not be granted by a clock that has missed that."""
+        behind_s = self._clock.at_least(sum(heard)) if heard is not None else 0.0
+        if behind_s:
+            log.warning(
+                "the driver stood still for %.0f s, by the clock of lane %d: leases are taken for that much older",
+                behind_s,
+                lane,
+                extra={"event": Event.STOOD_STILL},
+            )
+
     def _renew(self, lane: int, asked_at: float, wants: list[str]) -> None:
         """The lane counts from when it asked, which was before now: its lease ends before what is noted here. Leases
         that nobody needs are not given (0): where there was none, a lane that is lost is replaced at once. Of a link
@@ -221,4 +238,4 @@ class Lanes:
         for link in wants:
             lasts_s = grants.get(link, 0.0)
             self._leased_until[lane, link] = max(now + lasts_s, self.leased_until(lane, link))
-        self._server.send(lane, {"type": "renew", "at": asked_at, "leases": grants})
+        self._server.send(lane, {"type": "renew", "at": asked_at, "leases": grants, "now": self._clock()})

@@ -40,14 +40,27 @@ class HoldingClock:
 
     def __call__(self) -> float:
         with self._lock:
-            steady = self._steady()
-            gap_s = self._wall() - steady
-            if gap_s < self._gap_s:
-                self._gap_s = gap_s  # set back: nothing about how much time has passed
-            elif gap_s - self._gap_s > JUMP_S:
-                self._ahead_s += gap_s - self._gap_s
-                self._gap_s = gap_s
-            return steady + self._ahead_s
+            return self._read()
+
+    def at_least(self, moment: float) -> float:
+        """Somebody else has counted up to this moment. How far this clock was behind, and has jumped ahead now; 0.0 if
+        it was not, or by no more than noise."""
+        with self._lock:
+            behind_s = moment - self._read()
+            if behind_s <= JUMP_S:
+                return 0.0
+            self._ahead_s += behind_s
+            return behind_s
+
+    def _read(self) -> float:
+        steady = self._steady()
+        gap_s = self._wall() - steady
+        if gap_s < self._gap_s:
+            self._gap_s = gap_s  # set back: nothing about how much time has passed
+        elif gap_s - self._gap_s > JUMP_S:
+            self._ahead_s += gap_s - self._gap_s
+            self._gap_s = gap_s
+        return steady + self._ahead_s
 
 
 clock_of_suspended_time = HoldingClock()

@@ -38,6 +38,7 @@ class Event(StrEnum):
     CLUSTER_AWAY = "cluster_away"
     PLAN_WARNING = "plan_warning"
     CONTROL_LINE = "control_line"
+    STOOD_STILL = "stood_still"
     NOT_DRAINED = "not_drained"
     NO_STATUS = "no_status"
 
