@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.cluster.batch_target import FOLLOWERS_WAIT_MS
-from heliograph.cluster.connection import ACKNOWLEDGED_WITHIN_MS
-from heliograph.cluster.flight import flight_s
+from heliograph.cluster.flight import CAREFUL_UNACKNOWLEDGED_MS, flight_s
 from heliograph.cluster.properties import HONOURED, ClientProperties, parse_properties, property_problems
 from heliograph.model.errors import ConfigError
 
@@ -147,5 +146,5 @@ def test_a_timeout_that_healthy_brokers_miss_is_refused_with_the_reason(timeout_
 def test_an_append_is_on_its_way_for_as_long_as_the_senders_kernel_repeats_it(
     timeout_ms: int, on_its_way_s: float
 ) -> None:
-    assert ACKNOWLEDGED_WITHIN_MS == 5000
+    assert CAREFUL_UNACKNOWLEDGED_MS == 5000
     assert flight_s(parse_properties(MINIMAL | {"request.timeout.ms": str(timeout_ms)})) == on_its_way_s

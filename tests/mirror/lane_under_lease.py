@@ -14,6 +14,7 @@ import uvloop
 
 from heliograph.cluster.batch_target import AppendLine, BatchTarget
 from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.flight import flight_s
 from heliograph.cluster.line_name import LineName
 from heliograph.cluster.metadata import Broker, ClusterMetadata
 from heliograph.cluster.properties import ClientProperties
@@ -51,7 +52,7 @@ async def copy(port: int, lasts_s: float) -> None:
     )
     source, target, lease = MemoryCluster(), TargetWithLines(port, properties), Lease()
     lane = Lane(64 << 20, _fail)
-    lane.link(LINK, Ends(source, target, properties, properties, lease))
+    lane.link(LINK, Ends(source, target, properties, properties, lease, flight_s=flight_s(properties)))
     for partition in range(PARTITIONS):
         write(source.create(place(partition)), BATCHES, value_bytes=250_000)
         target.create(place(partition))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from heliograph.cluster.admin import describe_topic_configs
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.connection import Connection
+from heliograph.cluster.flight import CAREFUL_UNACKNOWLEDGED_MS
 from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_reads import (
     LogSpan,
@@ -39,10 +40,6 @@ APPEND_VERSIONS = PRODUCE_VERSIONS[: PRODUCE_VERSIONS.index(PRODUCE_FLEXIBLE_FRO
 # How long a broker may hold a line up for the followers of one partition. It then answers for the others, and names
 # those it still waits for: they go on by a patient line.
 FOLLOWERS_WAIT_MS = 300
-# What the kernel was given before a lease ended must not arrive long after it. On a careful line at most this long. On
-# others a broker may take no bytes for as long as it waits for followers or sits out a quota, and to break the line
-# would only cost a resynchronisation: there it is the request timeout, for which a lost append is awaited anyway.
-CAREFUL_UNACKNOWLEDGED_MS = 5000
 ANSWER_SLACK_MS = 1000  # the broker gives up first and says so; only a dead one is cut off
 
 
