@@ -141,3 +141,12 @@ def test_giving_up_names_all_that_wait_once() -> None:
     asked(exchange, "first")
     asked(exchange, "second")
     assert (exchange.give_up(), exchange.give_up(), exchange.waiting) == (["first", "second"], [], 0)
+
+
+def test_what_waits_behind_a_quota_is_due_later() -> None:
+    exchange: Exchange[str] = Exchange("mirror", 1 << 20)
+    for token, deadline in (("first", 10.0), ("second", 5.0)):
+        exchange.ask(0, 0, [b"x"], flexible=False, deadline=deadline, token=token)
+    exchange.postpone(40.0)
+    assert exchange.first_deadline == 45.0
+    assert exchange.give_up() == ["first", "second"]

@@ -68,6 +68,7 @@ def test_a_lane_hangs_by_any_of_its_partitions_however_well_the_others_do() -> N
     [
         {"bound_by": BoundBy.TARGET},
         {"bound_by": BoundBy.SOURCE},
+        {"bound_by": BoundBy.QUOTA},
         {"bound_by": None},
         {"trouble": "broker 1 is gone"},
         {"state": PartitionState.CAUGHT_UP},

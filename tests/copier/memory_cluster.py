@@ -56,6 +56,7 @@ class MemoryCluster:
         self.hung: set[int] = set()  # nodes that never answer a question
         self.asked_fails: HeliographError | None = None  # what every question ends with
         self.asked = 0
+        self.throttle_ms = 0  # what a quota makes clients wait
         self.configs: dict[str, dict[str, str]] = {}  # of topics, where they are not what a mirror needs
         self.stamps: set[str] = set()  # topics whose broker writes its own time into batches
         self.fetch_fails: HeliographError | None = None  # what every fetch ends with
@@ -165,7 +166,7 @@ class MemoryCluster:
         if not any(len(got.records) or got.error or got.diverging_epoch for got in partitions):
             await asyncio.sleep(max_wait_ms / 1000)
             partitions = self._fetch(node, wants, max_bytes)
-        return FetchReply(0, 0, partitions, self.compares_epochs)
+        return FetchReply(self.throttle_ms, 0, partitions, self.compares_epochs)
 
     def _fetch(self, node: int, wants: Sequence[FetchWant], max_bytes: int) -> list[FetchedPartition]:
         if self.fetch_fails is not None:
@@ -313,7 +314,7 @@ class MemoryLine:
         while self._waiting and not (self.frozen or self._node in self._cluster.frozen):
             batches, answer, _ = self._waiting.pop(0)
             partitions = [self._append(where, batch) for where, batch in batches]
-            self._replies[id(answer)] = ProduceReply(0, partitions)
+            self._replies[id(answer)] = ProduceReply(self._cluster.throttle_ms, partitions)
             answer.set_result(memoryview(id(answer).to_bytes(8, "big")))
 
     def _append(self, where: TopicPartition, batch: bytes) -> ProducedPartition:

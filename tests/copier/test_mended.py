@@ -11,7 +11,7 @@ from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.resynchroniser import QUESTIONS_AT_ONCE
 from heliograph.model.errors import BrokerRefused, Disconnected
 from heliograph.model.events import Event
-from heliograph.model.states import StopReason
+from heliograph.model.states import BoundBy, StopReason
 from heliograph.wire.error_codes import ErrorCode
 
 from .lane_world import place, until, world, write
@@ -162,3 +162,38 @@ def test_a_duplicate_that_is_answered_with_the_batchs_own_time_stops_nothing() -
         copy.appended(append.start.target, append.max_timestamp)
     assert copy.stopped is None
     assert copy.next_offset == 2
+
+
+# -- quotas
+
+
+async def test_a_copy_that_a_quota_holds_up_says_so_and_goes_on_one_request_at_a_time() -> None:
+    """It looked like a lane that hangs: something to send, nobody waited for, no advance."""
+    async with world() as it:
+        it.create(0, 30)
+        copy = it.assign(0)
+        it.target.throttle_ms = 150
+        loop = asyncio.get_running_loop()
+        await until(lambda: copy.bound_by(loop.time()) is BoundBy.QUOTA)
+        line = it.target.line(1)
+        await until(lambda: line.idle)
+        line.most_in_flight = 0
+        await asyncio.sleep(0.4)
+        assert line.most_in_flight <= 1
+        assert not it.is_copied(0)
+        it.target.throttle_ms = 0
+        await until(lambda: it.is_copied(0))
+        it.assert_identical(0)
+        await until(lambda: copy.bound_by(loop.time()) is BoundBy.SOURCE)
+
+
+async def test_a_copy_whose_source_holds_it_to_a_quota_says_so() -> None:
+    async with world() as it:
+        it.create(0, 5)
+        it.source.throttle_ms = 200
+        copy = it.assign(0)
+        loop = asyncio.get_running_loop()
+        await until(lambda: it.is_copied(0))
+        write(it.source.logs[place(0)], 5)
+        await until(lambda: copy.bound_by(loop.time()) is BoundBy.QUOTA)
+        await until(lambda: it.is_copied(0))

@@ -140,7 +140,7 @@ def test_a_copy_that_must_not_send_yet_is_bound_by_nothing() -> None:
     copy.synced(synced_at(0, state_ms=NOW_MS))
     give(copy, old_batch(0))
     assert copy.awaits_clearance
-    assert copy.bound_by is None
+    assert copy.bound_by(NOW_S) is None
 
 
 def test_what_waits_keeps_its_trouble_while_the_source_has_nothing_more(copy: PartitionCopy) -> None:

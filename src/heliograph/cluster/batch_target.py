@@ -92,7 +92,10 @@ class AppendLine:
         while self._sent:
             answer, version = self._sent.popleft()
             if not answer.cancelled() and answer.exception() is None and answer.result() is body:
-                return decode_produce(version, body, self._names)
+                reply = decode_produce(version, body, self._names)
+                if reply.throttle_ms > 0:
+                    self.connection.postpone(reply.throttle_ms / 1000)
+                return reply
         raise AssertionError("an answer that is not of this line, or was read before")
 
 

@@ -108,6 +108,10 @@ class Connection(asyncio.BufferedProtocol):
         self.resume_writing()
         return answer
 
+    def postpone(self, delay_s: float) -> None:
+        """The broker reads nothing for so long, by a quota: what waits is due that much later."""
+        self._exchange.postpone(delay_s)
+
     def resume_writing(self) -> None:
         """Let go what may leave now. The transport calls it too, whenever it has become empty."""
         if self._gate is None or self._closed is not None:

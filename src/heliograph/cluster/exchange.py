@@ -106,6 +106,11 @@ class Exchange(Generic[Token]):
         self._pending.popleft()
         return oldest.token, body
 
+    def postpone(self, delay_s: float) -> None:
+        """All answers that are waited for come that much later."""
+        postponed = (pending._replace(deadline=pending.deadline + delay_s) for pending in self._pending)
+        self._pending = deque(postponed)
+
     def give_up(self) -> list[Token]:
         """Those that will get no answer, oldest first; none waits any more."""
         tokens = [pending.token for pending in self._pending]

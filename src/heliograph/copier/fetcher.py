@@ -128,8 +128,11 @@ class Fetcher:
         actual_bytes = sum(len(fetched.records) for fetched in reply.partitions)
         budget.adjust(size_bytes, actual_bytes)
         self._deliver(reply, dict(asked), Parcel(budget, actual_bytes))
-        if reply.throttle_ms > 0:
-            await asyncio.sleep(reply.throttle_ms / 1000)  # a quota: the broker would not listen earlier
+        if reply.throttle_ms > 0:  # a quota: the broker would not listen earlier
+            until = asyncio.get_running_loop().time() + reply.throttle_ms / 1000
+            for copy in self._order:
+                copy.throttled(until)
+            await asyncio.sleep(reply.throttle_ms / 1000)
 
     async def _ask(self, asked: list[tuple[PartitionCopy, int]], size_bytes: int) -> FetchReply:
         wants = []

@@ -14,6 +14,7 @@ Promises: P1 and P2 by sequences (compare-and-append), P3 by RESYNC, P6 by `stop
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 from heliograph.copier.batches import Append, SourceBatch
@@ -85,6 +86,7 @@ class PartitionCopy:
         self._left_old = False
         # The record time by which the broker remembers our id; None: it does not.
         self._state_ms: int | None = None
+        self._throttled_until = -math.inf
         self._diverged_at: int | None = None  # the source no longer holds what it held from here on
         self._idle_at: Position | None = None  # where it was when idle copies were last looked at
         self._held_since: float | None = (
@@ -453,11 +455,16 @@ class PartitionCopy:
 
     # -- for reports
 
-    @property
-    def bound_by(self) -> BoundBy | None:
+    def throttled(self, until: float) -> None:
+        """A quota: the broker that it reads from, or appends to, listens to nobody before that."""
+        self._throttled_until = max(self._throttled_until, until)
+
+    def bound_by(self, now: float) -> BoundBy | None:
         """What the copy waits for; None while it does not flow, or must not send yet."""
         if not self.flowing or self.awaits_clearance or self.awaits_lease:
             return None
+        if now < self._throttled_until:
+            return BoundBy.QUOTA
         if self._in_flight or (self._share is not None and self._share.full):
             return BoundBy.TARGET
         return BoundBy.LANE if self._queue else BoundBy.SOURCE

@@ -8,6 +8,7 @@ on careful lines, under the exclusive lease, all others while the driver is hear
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -65,13 +66,15 @@ class Sender:
         self._on_settled = on_settled
         self._ready: dict[PartitionCopy, None] = {}  # an ordered set: first come, first served
         self._in_flight = 0
-        self._throttled_ms = 0
+        self._throttled = False  # the last answer was, by a quota
+        self._throttled_until = -math.inf
         self._line: LinePort | None = None
         self._wake = asyncio.Event()
 
     def offer(self, copy: PartitionCopy) -> None:
         """This copy may have something to send."""
         self._ready[copy] = None
+        copy.throttled(self._throttled_until)
         self._wake.set()
 
     def discard(self, copy: PartitionCopy) -> None:
@@ -90,12 +93,12 @@ class Sender:
     async def run(self) -> None:
         while True:
             self._wake.clear()
-            if not self._ready or self._in_flight >= self._in_flight_limit:
+            if not self._ready or self._in_flight >= self._most_in_flight:
                 await self._wake.wait()
                 continue
-            if self._throttled_ms:
-                throttled_ms, self._throttled_ms = self._throttled_ms, 0
-                await asyncio.sleep(throttled_ms / 1000)  # a quota: the broker would not listen earlier
+            wait_s = self._throttled_until - asyncio.get_running_loop().time()
+            if wait_s > 0:
+                await asyncio.sleep(wait_s)  # a quota: the broker would not listen earlier
                 continue
             if self._line is None or self._line.closed:
                 try:
@@ -105,9 +108,21 @@ class Sender:
                     continue
             self._send(self._line)
 
+    @property
+    def _most_in_flight(self) -> int:
+        """What is sent to a broker that holds us to a quota waits there unread: one request at a time, then."""
+        return 1 if self._throttled else self._in_flight_limit
+
+    def _throttle(self, throttle_ms: int, sent: Sent) -> None:
+        self._throttled = throttle_ms > 0
+        if self._throttled:
+            self._throttled_until = asyncio.get_running_loop().time() + throttle_ms / 1000
+            for copy in (*(copy for copy, _ in sent.values()), *self._ready):
+                copy.throttled(self._throttled_until)
+
     def _send(self, line: LinePort) -> None:
         """As many requests as may be in flight, without a turn of the event loop in between."""
-        while not line.closed and self._in_flight < self._in_flight_limit and (sent := self._gather()):
+        while not line.closed and self._in_flight < self._most_in_flight and (sent := self._gather()):
             entries = [
                 ProduceEntry(where[0], where[1], out.batch, copy.topic_ids.target)
                 for where, (copy, out) in sent.items()
@@ -150,7 +165,7 @@ class Sender:
         self._wake.set()
         try:
             reply = line.decode(answer.result())
-            self._throttled_ms = max(self._throttled_ms, reply.throttle_ms)
+            self._throttle(reply.throttle_ms, sent)
             answers = {(p.topic, p.partition): p for p in reply.partitions}
             missing: HeliographError = ProtocolError("the broker's answer leaves a partition out")
         except (RequestFailed, ProtocolError) as problem:

@@ -40,7 +40,8 @@ class Progress:
 _REST = tuple(field.name for field in fields(Progress))[2:]
 
 
-def progress_of(copy: PartitionCopy) -> Progress:
+def progress_of(copy: PartitionCopy, now: float) -> Progress:
+    """`now` by the lane's event loop."""
     stop = copy.stopped
     return Progress(
         partition=copy.spec.partition,
@@ -54,7 +55,7 @@ def progress_of(copy: PartitionCopy) -> Progress:
         hint=stop.hint if stop else None,
         trouble=copy.trouble.message if copy.trouble else None,
         event=copy.trouble.event if copy.trouble else None,
-        bound_by=copy.bound_by,
+        bound_by=copy.bound_by(now),
     )
 
 

@@ -212,11 +212,11 @@ class LaneTask:
 
     def _send_progress(self) -> None:
         """Only what changed since the last report."""
-        changed = []
+        changed, now = [], asyncio.get_running_loop().time()
         for key, copy in self._lane.copies.items():
             for notice in copy.take_notices():
                 self._line.send({"type": "notice", "partition": key, "event": notice[0], "words": notice[1]})
-            progress = progress_of(copy)
+            progress = progress_of(copy, now)
             if self._reported.get(key) != progress:
                 self._reported[key] = progress
                 changed.append(encode_progress(progress))

@@ -28,6 +28,7 @@ class BoundBy(StrEnum):
     SOURCE = "source"
     TARGET = "target"
     LANE = "lane"
+    QUOTA = "quota"
 
 
 class StopReason(StrEnum):
