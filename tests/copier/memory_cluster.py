@@ -56,6 +56,7 @@ class MemoryCluster:
         self.hung: set[int] = set()  # nodes that never answer a question
         self.asked_fails: HeliographError | None = None  # what every question ends with
         self.asked = 0
+        self.buffer_bytes = 0  # what answers to fetches are received into, at least
         self.throttle_ms = 0  # what a quota makes clients wait
         self.configs: dict[str, dict[str, str]] = {}  # of topics, where they are not what a mirror needs
         self.stamps: set[str] = set()  # topics whose broker writes its own time into batches
@@ -196,7 +197,8 @@ class MemoryCluster:
         limit_bytes = min(want.max_bytes, left_bytes)
         records = b"" if error else log.read(want.next_offset, limit_bytes, at_least_one=first)
         watermark = log.span.high_watermark
-        view = memoryview(bytearray(records))
+        size_bytes = len(records)
+        view = memoryview(bytearray(records.ljust(self.buffer_bytes, b"\0") if records else b""))[:size_bytes]
         return FetchedPartition(*where, error, watermark, log.stable_end, log.start, -1, view, None, None)
 
     async def open_transaction(self, where: TopicPartition) -> int | None:

@@ -364,7 +364,7 @@ async def test_a_partition_whose_broker_hangs_does_not_stop_another() -> None:
 async def test_a_hanging_broker_does_not_take_all_of_the_lanes_memory() -> None:
     """However much waits for a broker that hangs, who writes to another one still gets memory to fetch with."""
 
-    async with world(memory_bytes=1 << 16, partition_bytes=1 << 13) as it:
+    async with world(memory_bytes=1 << 18, partition_bytes=1 << 13) as it:
         for partition in range(6):
             it.create(partition)
             write(it.source.logs[TopicPartition("orders", partition)], 60, value_bytes=500)

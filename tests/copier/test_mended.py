@@ -5,8 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from heliograph.cluster.receive_buffers import ReceiveBuffers
 from heliograph.copier import resynchroniser, vigil
+from heliograph.copier.budget import ByteBudget, Shares
+from heliograph.copier.fetcher import LEAST_FETCH_BYTES, FetchLimits
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.resynchroniser import QUESTIONS_AT_ONCE
 from heliograph.model.errors import BrokerRefused, Disconnected
@@ -14,10 +19,12 @@ from heliograph.model.events import Event
 from heliograph.model.states import BoundBy, StopReason
 from heliograph.wire.error_codes import ErrorCode
 
-from .lane_world import place, until, world, write
+from .lane_world import MEMORY_BYTES, mirror, place, until, world, write
 from .source_batches import batch, give, spec_of, synced_at
 
 SOON_S = 2.0
+
+
 BROKEN = Disconnected("broker-1 closed the connection")
 
 
@@ -197,3 +204,64 @@ async def test_a_copy_whose_source_holds_it_to_a_quota_says_so() -> None:
         write(it.source.logs[place(0)], 5)
         await until(lambda: copy.bound_by(loop.time()) is BoundBy.QUOTA)
         await until(lambda: it.is_copied(0))
+
+
+# -- memory
+
+
+@given(
+    memory_bytes=st.integers(1 << 16, 1 << 30),
+    fetchers=st.integers(1, 50),
+    partitions=st.integers(1, 2_000),
+    fetch_bytes=st.integers(1 << 16, 1 << 28),
+)
+def test_the_buffers_of_all_fetches_at_once_stay_in_a_quarter_of_the_lanes_memory(
+    memory_bytes: int, fetchers: int, partitions: int, fetch_bytes: int
+) -> None:
+    """Buffers are powers of two: rounded up they took twice of what was counted."""
+    limits = FetchLimits(ByteBudget(memory_bytes), lambda: fetchers, fetch_bytes, 1 << 20, 500)
+    asked_bytes = limits.buffer_bytes(partitions)
+    buffer = ReceiveBuffers().take(asked_bytes).obj
+    assert isinstance(buffer, bytearray)
+    assert len(buffer) == asked_bytes
+    assert asked_bytes <= fetch_bytes
+    assert asked_bytes * fetchers <= max(memory_bytes // 4, LEAST_FETCH_BYTES * fetchers)
+
+
+async def test_what_a_fetch_answer_keeps_alive_is_counted_and_not_just_its_records() -> None:
+    async with world() as it:
+        it.create(0)
+        write(it.source.logs[place(0)], 3, value_bytes=100)
+        it.source.buffer_bytes = 50_000
+        it.target.frozen.add(1)
+        copy = it.assign(0)
+        await until(lambda: not copy.settled)
+        await until(lambda: it.lane._budget.used_bytes in range(50_000, 50_000 + (1 << 14) + 1))
+
+
+def test_only_brokers_that_lead_a_copy_or_pin_something_share_the_budget() -> None:
+    """Every broker that had ever been seen took its part, for good."""
+    freed: list[None] = []
+    shares = Shares(ByteBudget(1200), on_free=lambda: freed.append(None))
+    for broker in range(6):
+        shares.of(broker).join()
+    assert shares.limit_bytes == 200
+    for broker in range(2, 6):
+        shares.of(broker).leave()
+    assert shares.limit_bytes == 600
+    assert len(freed) == 4  # whoever was full looks again
+    shares.of(3).pin(10)
+    assert shares.limit_bytes == 400
+    shares.of(3).unpin(10)
+    assert shares.limit_bytes == 600
+
+
+async def test_a_partition_that_is_taken_back_leaves_its_brokers_share() -> None:
+    async with world() as it:
+        for partition in range(3):
+            it.create(partition, 1, target_node=partition)
+            it.assign(partition)
+        await until(lambda: all(it.is_copied(partition) for partition in range(3)))
+        assert it.lane._shares.limit_bytes == MEMORY_BYTES // 3
+        await it.lane.revoke(mirror(2))
+        assert it.lane._shares.limit_bytes == MEMORY_BYTES // 2

@@ -173,11 +173,15 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
     def lease_comes_or_is_over(self, exclusive: bool) -> None:
         self.exclusive = exclusive
         self.copy.leased(exclusive=exclusive)
+        if self.obstacle_at is not None and self.copy._fetch_offset <= self.obstacle_at:
+            self.obstacle_at = None  # it was left at the source, and is met again
 
     @invariant()
     def what_may_not_be_sent_yet_holds_no_memory(self) -> None:
         may_send = self.exclusive and self.clear
-        old = [w for w in self.copy._queue if w.perishable and not w.header.is_control]  # what stops it may wait
+        old = [
+            w for w in self.copy._queue if w.perishable and not w.header.is_control
+        ]  # what stops it may wait
         assert may_send or not old
 
     @rule()

@@ -21,7 +21,7 @@ class ReceiveBuffers:
         """So many bytes, with anything in them."""
         if size_bytes < POOLED_FROM_BYTES:
             return memoryview(bytearray(size_bytes))
-        for buffer in self._kept:
+        for buffer in sorted(self._kept, key=len):  # the smallest that will do: all of it stays in use
             if len(buffer) >= size_bytes and _is_free(buffer):
                 return memoryview(buffer)[:size_bytes]
         return memoryview(self._fresh(size_bytes))[:size_bytes]

@@ -64,25 +64,46 @@ class ByteBudget:
 
 
 class Share:
-    """What one target broker's batches may pin: an even part of the budget, and never more than half of it."""
+    """What one target broker's batches may pin: an even part of the budget, and never more than half of it.
+
+    It counts for as long as a copy is led by the broker, or something is pinned."""
 
     def __init__(self, shares: Shares) -> None:
         self._shares = shares
+        self._copies = 0
         self.pinned_bytes = 0
+
+    @property
+    def active(self) -> bool:
+        return self._copies > 0 or self.pinned_bytes > 0
+
+    def join(self) -> None:
+        """One more copy is led by this broker."""
+        self._shares.count(self, lambda: self._add(1))
+
+    def leave(self) -> None:
+        self._shares.count(self, lambda: self._add(-1))
+
+    def _add(self, copies: int) -> None:
+        self._copies += copies
+        assert self._copies >= 0
 
     @property
     def full(self) -> bool:
         return self.pinned_bytes >= self._shares.limit_bytes
 
     def pin(self, size_bytes: int) -> None:
-        self.pinned_bytes += size_bytes
+        self._shares.count(self, lambda: self._pin(size_bytes))
 
     def unpin(self, size_bytes: int) -> None:
         was_full = self.full
-        self.pinned_bytes -= size_bytes
-        assert self.pinned_bytes >= 0
+        self._shares.count(self, lambda: self._pin(-size_bytes))
         if was_full and not self.full:
             self._shares.on_free()
+
+    def _pin(self, size_bytes: int) -> None:
+        self.pinned_bytes += size_bytes
+        assert self.pinned_bytes >= 0
 
 
 class Shares:
@@ -91,11 +112,22 @@ class Shares:
     def __init__(self, budget: ByteBudget, on_free: Callable[[], None]) -> None:
         self._budget = budget
         self._shares: dict[object, Share] = {}
+        self._active = 0  # kept, not counted: it is asked for with every batch
         self.on_free = on_free
 
     @property
     def limit_bytes(self) -> int:
-        return self._budget.limit_bytes // max(len(self._shares), 2)
+        return self._budget.limit_bytes // max(self._active, 2)
+
+    def count(self, share: Share, change: Callable[[], None]) -> None:
+        """Change a share; the fewer are active, the more each may pin."""
+        was_active = share.active
+        change()
+        if share.active == was_active:
+            return
+        self._active += 1 if share.active else -1
+        if was_active:
+            self.on_free()
 
     def of(self, broker: object) -> Share:
         if broker not in self._shares:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable
 
 from heliograph.copier.budget import ByteBudget, Parcel
 from heliograph.copier.lease import Lease
@@ -27,14 +27,22 @@ RESYNC_WAIT_MS = 100
 FAILED_WAIT_S = 0.1
 REFRESH_LIMIT_S = 3.0  # a cluster that is away is asked again by whoever keeps its metadata
 LEAST_FETCH_BYTES = 1 << 16
+# What an answer holds beside records, for each partition and in all: numbers, aborted transactions, topic names.
+BESIDE_RECORDS_BYTES = 128
 FETCH_SHARE = 4  # one in so many parts of a lane's memory is asked for at once; the rest is on its way
 
 
 class FetchLimits:
-    """How much one fetch may bring. The lane's `fetchers` share a quarter of its budget; the rest is on its way."""
+    """How much one fetch may bring. The lane's fetchers that have something to fetch share a quarter of its budget; the
+    rest is on its way."""
 
     def __init__(
-        self, budget: ByteBudget, fetchers: Sized, fetch_bytes: int, partition_bytes: int, wait_ms: int
+        self,
+        budget: ByteBudget,
+        fetchers: Callable[[], int],
+        fetch_bytes: int,
+        partition_bytes: int,
+        wait_ms: int,
     ) -> None:
         self.budget = budget
         self.partition_bytes = partition_bytes
@@ -42,10 +50,12 @@ class FetchLimits:
         self._fetch_bytes = fetch_bytes
         self._wait_ms = wait_ms
 
-    @property
-    def fetch_bytes(self) -> int:
-        share = self.budget.limit_bytes // (FETCH_SHARE * max(len(self._fetchers), 1))
-        return min(self._fetch_bytes, max(share, LEAST_FETCH_BYTES))
+    def buffer_bytes(self, partitions: int) -> int:
+        """The buffer for an answer about so many partitions: a power of two, rounded down, because buffers are powers
+        of two (cluster/receive_buffers.py). Rounded up, a lane would take twice the memory that it counts."""
+        share = self.budget.limit_bytes // (FETCH_SHARE * max(self._fetchers(), 1))
+        most_bytes = min(self._fetch_bytes, max(share, LEAST_FETCH_BYTES), self.partition_bytes * partitions)
+        return 1 << (max(most_bytes, 1).bit_length() - 1)
 
     def wait_ms(self, copies: Iterable[PartitionCopy]) -> int:
         """How long a fetch may wait for records: not long while copies that are not asked for may soon want some."""
@@ -92,6 +102,10 @@ class Fetcher:
             self._order.remove(copy)
             del self._copies[copy.spec.partition.source]
 
+    @property
+    def active(self) -> bool:
+        return bool(self._order)
+
     def wake(self) -> None:
         self._wake.set()
 
@@ -113,10 +127,10 @@ class Fetcher:
 
     async def _fetch(self, asked: list[tuple[PartitionCopy, int]]) -> None:
         budget = self._limits.budget
-        size_bytes = min(self._limits.fetch_bytes, self._limits.partition_bytes * len(asked))
+        size_bytes = self._limits.buffer_bytes(len(asked))
         await budget.reserve(size_bytes)
         try:
-            reply = await self._ask(asked, size_bytes)
+            reply = await self._ask(asked, _records_in(size_bytes, len(asked)))
         except (RequestFailed, ProtocolError) as problem:
             budget.release(size_bytes)
             await self._failed(asked, problem)
@@ -125,7 +139,7 @@ class Fetcher:
             budget.release(size_bytes)
             raise
         self._compares_epochs = reply.compares_epochs
-        actual_bytes = sum(len(fetched.records) for fetched in reply.partitions)
+        actual_bytes = _resident_bytes(reply)
         budget.adjust(size_bytes, actual_bytes)
         self._deliver(reply, dict(asked), Parcel(budget, actual_bytes))
         if reply.throttle_ms > 0:  # a quota: the broker would not listen earlier
@@ -194,3 +208,17 @@ class Fetcher:
         with contextlib.suppress(RequestFailed, ProtocolError, TimeoutError):
             async with asyncio.timeout(REFRESH_LIMIT_S):
                 await self._source.refresh()
+
+
+def _records_in(buffer_bytes: int, partitions: int) -> int:
+    """How many bytes of records to ask for, so that the whole answer fits into the buffer. It is a wish: a larger batch
+    comes all the same, if it is the first."""
+    return max(buffer_bytes - BESIDE_RECORDS_BYTES * (partitions + 8), buffer_bytes // 2)
+
+
+def _resident_bytes(reply: FetchReply) -> int:
+    """What the answer keeps alive: whole buffers, however little of them it fills."""
+    buffers = {
+        id(part.records.obj): memoryview(part.records.obj) for part in reply.partitions if part.records
+    }
+    return sum(buffer.nbytes for buffer in buffers.values())

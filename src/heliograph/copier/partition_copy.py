@@ -323,12 +323,14 @@ class PartitionCopy:
         self.interruptions += 1
         self._enter(Happening.STOP)
         self._drop_queue()
+        self._leave_share()
 
     def retire(self) -> None:
         """Send and fetch no more."""
         self.interruptions += 1
         self._enter(Happening.RETIRE)
         self._drop_queue()
+        self._leave_share()
 
     # -- what others learn on its behalf
 
@@ -360,7 +362,14 @@ class PartitionCopy:
 
     def led_by(self, share: Share) -> None:
         """The target partition has this leader; what is queued from now on counts against its share."""
+        self._leave_share()
         self._share = share
+        share.join()
+
+    def _leave_share(self) -> None:
+        if self._share is not None:
+            self._share.leave()
+            self._share = None
 
     # -- what makes no noise (copier/vigil.py)
 

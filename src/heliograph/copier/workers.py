@@ -84,7 +84,7 @@ class Workers:
             id(ends.source),
             FetchLimits(
                 self._budget,
-                self._fetchers,
+                lambda: sum(fetcher.active for fetcher in self._fetchers.values()),
                 consumer.fetch_max_bytes,
                 consumer.max_partition_fetch_bytes,
                 consumer.fetch_max_wait_ms,
