@@ -10,9 +10,10 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from heliograph.model.claims import Claim
 from heliograph.model.policy import DEFAULT_POLICY, LinkPolicy, TopicPolicy
 from heliograph.model.topic_naming import SAME, target_name
-from heliograph.model.topic_patterns import INTERNAL_PREFIX, matches_any
+from heliograph.model.topic_patterns import matches_any, selects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +38,19 @@ class Link:
 
     def matches(self, topic: str, *, internal: bool = False) -> bool:
         """Whether the link copies this source topic; `internal` is the broker's own flag."""
-        if internal or topic.startswith(INTERNAL_PREFIX):
-            return False
-        return matches_any(self.topics, topic) and not matches_any(self.exclude, topic)
+        return not internal and selects(self.topics, self.exclude, topic)
+
+    @property
+    def claim(self) -> Claim:
+        """What it copies, and to which names, as other runs are told."""
+        return Claim(
+            link=self.name,
+            topics=self.topics,
+            exclude=self.exclude,
+            naming=self.naming,
+            separator=self.separator,
+            source=self.source,
+        )
 
     def policy_of(self, topic: str) -> LinkPolicy:
         """How this source topic is copied: the first entry that matches decides."""
@@ -48,9 +59,8 @@ class Link:
 
     @property
     def fingerprint(self) -> str:
-        """Of what it copies, and to which names."""
-        chosen = (sorted(self.topics), sorted(self.exclude), self.target_topic("{topic}"))
-        return hashlib.sha256(repr(chosen).encode()).hexdigest()[:16]
+        """Of what it copies, and to which names: what runs of the version before compare."""
+        return hashlib.sha256(repr(self.claim.selection).encode()).hexdigest()[:16]
 
     def target_topic(self, topic: str) -> str:
         return target_name(self.naming, separator=self.separator, source=self.source, topic=topic)

@@ -35,6 +35,13 @@ def matches_any(patterns: Iterable[str], topic: str) -> bool:
     return any(_compiled(pattern).fullmatch(topic) for pattern in patterns)
 
 
+def selects(topics: Iterable[str], exclude: Iterable[str], topic: str) -> bool:
+    """Whether these patterns choose the topic; the brokers' own are never chosen."""
+    if topic.startswith(INTERNAL_PREFIX):
+        return False
+    return matches_any(topics, topic) and not matches_any(exclude, topic)
+
+
 @lru_cache(maxsize=4096)  # the plan asks for every topic of a cluster: 10,000 topics times each pattern
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)

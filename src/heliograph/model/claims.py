@@ -1,0 +1,104 @@
+"""To whom a target topic belongs: what runs claim, in their order.
+
+Owns the rule: of the claims that cover a target topic the first one has it. Must not know groups, brokers or JSON. Who
+is first, and that two runs never disagree about it for long, is cluster/claims_group.py's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from heliograph.model.topic_naming import SAME, target_name
+from heliograph.model.topic_patterns import selects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What one link selects: patterns and names, not topics, so that it stays small and covers topics to come."""
+
+    link: str
+    topics: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+    naming: str = SAME
+    separator: str = "."
+    source: str = ""
+
+    def covers(self, source_topic: str, target_topic: str) -> bool:
+        return selects(self.topics, self.exclude, source_topic) and self.name_of(source_topic) == target_topic
+
+    def name_of(self, source_topic: str) -> str:
+        """What the topic is called on the target."""
+        return target_name(self.naming, separator=self.separator, source=self.source, topic=source_topic)
+
+    @property
+    def selection(self) -> tuple[list[str], list[str], str]:
+        """Equal for two claims that cover the same, whatever their links are called."""
+        return sorted(self.topics), sorted(self.exclude), self.name_of("{topic}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadClaim:
+    """One that this version cannot read. It covers everything: nobody knows what its owner copies (P2)."""
+
+    link: str = "?"
+
+    def covers(self, _source_topic: str, _target_topic: str) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimant:
+    """One run. `seniority`: the generation of the group in which it was first given a place."""
+
+    member: str
+    seniority: int
+    host: str
+    pid: int
+    claims: tuple[Claim | UnreadClaim, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Whose a topic is: a run, and the link of that run."""
+
+    claimant: Claimant
+    link: str
+
+    def __str__(self) -> str:
+        return f"{self.claimant.host} (pid {self.claimant.pid}), link {self.link}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """All claimants of one source cluster, the first one first."""
+
+    claimants: tuple[Claimant, ...] = ()
+
+    def holder(self, source_topic: str, target_topic: str) -> Holder | None:
+        """Whom the target topic belongs to; None if nobody claims it."""
+        for claimant in self.claimants:
+            for claim in claimant.claims:
+                if claim.covers(source_topic, target_topic):
+                    return Holder(claimant=claimant, link=claim.link)
+        return None
+
+    def claimant(self, member: str) -> Claimant | None:
+        return next((each for each in self.claimants if each.member == member), None)
+
+    def in_front_of(self, member: str) -> tuple[Claimant, ...]:
+        places = [each.member for each in self.claimants]
+        return self.claimants[: places.index(member)] if member in places else ()
+
+    def twin_of(self, claim: Claim, member: str) -> Holder | None:
+        """Who claims all that this claim of the member's covers, and is in front of it."""
+        for claimant in self.in_front_of(member):
+            for other in claimant.claims:
+                if isinstance(other, UnreadClaim) or other.selection == claim.selection:
+                    return Holder(claimant=claimant, link=other.link)
+        return None
+
+
+def in_order(claimants: Iterable[Claimant]) -> Claims:
+    """By seniority; of those that came in one generation, by their names in the group."""
+    return Claims(claimants=tuple(sorted(claimants, key=lambda each: (each.seniority, each.member))))

@@ -1,0 +1,134 @@
+"""To whom a target topic belongs: to the first claim that covers it, and to nobody else."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heliograph.model.claims import Claim, Claimant, Claims, UnreadClaim, in_order
+from heliograph.model.link import Link
+
+TOPICS = ("orders", "orders-eu", "payments", "__consumer_offsets")
+PATTERNS = ("orders", "orders.*", "pay.*", ".*", "nothing")
+
+claims = st.builds(
+    Claim,
+    link=st.sampled_from(("x", "y")),
+    topics=st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=2).map(tuple),
+    exclude=st.lists(st.sampled_from(PATTERNS), max_size=1).map(tuple),
+    naming=st.sampled_from(("same", "prefix", "copy-of-{topic}")),
+    source=st.sampled_from(("sf", "nyc")),
+)
+claimants = st.lists(
+    st.builds(
+        Claimant,
+        member=st.uuids().map(str),
+        seniority=st.integers(1, 4),
+        host=st.just("h"),
+        pid=st.just(1),
+        claims=st.lists(claims | st.just(UnreadClaim()), max_size=3).map(tuple),
+    ),
+    max_size=5,
+    unique_by=lambda each: each.member,
+)
+names = st.sampled_from(TOPICS)
+
+
+def claimant(member: str, *of: Claim, seniority: int = 1) -> Claimant:
+    return Claimant(member=member, seniority=seniority, host="h", pid=7, claims=of)
+
+
+@given(claimants, names, names)
+def test_a_topic_has_the_first_holder_that_covers_it_and_no_other(
+    some: list[Claimant], source_topic: str, target_topic: str
+) -> None:
+    order = in_order(some)
+    holder = order.holder(source_topic, target_topic)
+    covering = [
+        each
+        for each in order.claimants
+        if any(claim.covers(source_topic, target_topic) for claim in each.claims)
+    ]
+    assert (holder.claimant if holder else None) == (covering[0] if covering else None)
+
+
+@given(claimants, claimants, names)
+def test_who_comes_later_takes_nothing_from_those_that_are_there(
+    some: list[Claimant], more: list[Claimant], topic: str
+) -> None:
+    there = in_order(some)
+    last = max((each.seniority for each in some), default=0)
+    joined = [
+        Claimant(member=f"new {each.member}", seniority=last + 1, host="n", pid=2, claims=each.claims)
+        for each in more
+    ]
+    holder = there.holder(topic, topic)
+    if holder is not None:
+        assert in_order([*some, *joined]).holder(topic, topic) == holder
+
+
+@given(claimants, names)
+def test_who_goes_leaves_what_others_hold_to_them(some: list[Claimant], topic: str) -> None:
+    order = in_order(some)
+    for gone in some:
+        rest = in_order(each for each in some if each != gone)
+        holder = order.holder(topic, topic)
+        if holder is not None and holder.claimant != gone:
+            assert rest.holder(topic, topic) == holder
+
+
+@given(claimants, claims, names, names)
+def test_a_twin_in_front_holds_all_that_we_select(
+    some: list[Claimant], ours: Claim, source_topic: str, target_topic: str
+) -> None:
+    me = claimant("me", ours, seniority=9)
+    order = in_order([*some, me])
+    twin = order.twin_of(ours, "me")
+    if twin is not None and ours.covers(source_topic, target_topic):
+        holder = order.holder(source_topic, target_topic)
+        assert holder is not None
+        assert holder.claimant != me
+
+
+@given(claims, names)
+def test_a_link_selects_and_names_as_its_claim_does(claim: Claim, topic: str) -> None:
+    link = Link(
+        name=claim.link,
+        source=claim.source,
+        target="t",
+        topics=claim.topics,
+        exclude=claim.exclude,
+        naming=claim.naming,
+    )
+    assert link.claim == claim
+    assert claim.covers(topic, link.target_topic(topic)) == link.matches(topic)
+    assert not claim.covers(topic, "another name")
+
+
+def test_disjoint_claims_hold_their_own_and_overlapping_ones_yield_to_the_first() -> None:
+    one = claimant("1", Claim(link="x", topics=("a", "b")))
+    two = claimant("2", Claim(link="x", topics=("b", "c")), seniority=2)
+    order = in_order([two, one])
+    assert [str(order.holder(topic, topic)) for topic in "abc"] == ["h (pid 7), link x"] * 3
+    holders = [order.holder(topic, topic) for topic in "abc"]
+    assert [each.claimant for each in holders if each] == [one, one, two]
+
+
+def test_one_source_topic_under_two_names_is_two_target_topics() -> None:
+    one = claimant("1", Claim(link="x", topics=("a",)))
+    two = claimant("2", Claim(link="x", topics=("a",), naming="prefix", source="sf"), seniority=2)
+    order = in_order([one, two])
+    assert [each and each.claimant for each in (order.holder("a", "a"), order.holder("a", "sf.a"))] == [
+        one,
+        two,
+    ]
+
+
+def test_a_renamed_link_claims_the_same() -> None:
+    one, two = Claim(link="x", topics=("a", "b")), Claim(link="y", topics=("b", "a"))
+    assert one.selection == two.selection
+
+
+def test_who_is_not_among_the_claimants_has_nobody_in_front() -> None:
+    assert Claims().in_front_of("me") == ()
+    assert Claims().holder("a", "a") is None
