@@ -1,6 +1,7 @@
 """A member of an election in a process of its own, to be killed or frozen: `python -m ... BOOTSTRAP GROUP NAME`.
 
-Prints a line of JSON whenever its role or its lease changes: [moment, kind of role, generation, lease_until].
+All claim one topic. Prints a line of JSON whenever its role or its lease changes: [moment, "Active", "Standby" or
+"Seeking", generation, lease_until].
 All processes of a machine share the clock, so their lines can be compared.
 """
 
@@ -12,9 +13,12 @@ import os
 import sys
 
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.election import Active, Election, Role
+from heliograph.cluster.election import Election
 from heliograph.cluster.properties import parse_properties
+from heliograph.cluster.standing import Placed
 from heliograph.model.clock import clock_of_suspended_time
+
+from .held_topics import claiming, holds
 
 SAMPLE_S = 0.005
 
@@ -22,24 +26,23 @@ SAMPLE_S = 0.005
 async def take_part(bootstrap: str, group: str, name: str) -> None:
     client = ClusterClient("target", parse_properties({"bootstrap.servers": bootstrap}))
     await client.connect()
-    election = Election(
-        client, group, describe={"host": name, "pid": os.getpid()}, on_change=lambda _role: None
-    )
+    election = Election(client, group, claiming(name, os.getpid()), on_change=lambda _role: None)
     election.start()
-    told: tuple[Role, float] | None = None
+    told: tuple[str, int, float] | None = None
     while True:
-        seen = (election.role, election.lease_until)
+        seen = seen_of(election)
         if seen != told:
-            tell(*seen)
+            sys.stdout.write(json.dumps([clock_of_suspended_time(), *seen]) + "\n")
+            sys.stdout.flush()
             told = seen
         await asyncio.sleep(SAMPLE_S)
 
 
-def tell(role: Role, lease_until: float) -> None:
-    generation = role.generation if isinstance(role, Active) else -1
-    line = [clock_of_suspended_time(), type(role).__name__, generation, max(lease_until, -1.0)]
-    sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()
+def seen_of(election: Election) -> tuple[str, int, float]:
+    role, lease_until = election.role, max(election.lease_until, -1.0)
+    if not isinstance(role, Placed):
+        return "Seeking", -1, lease_until
+    return "Active" if holds(election) else "Standby", role.term.generation, lease_until
 
 
 if __name__ == "__main__":

@@ -1,19 +1,18 @@
-"""A model of a classic group's coordinator and of members that talk to it over a bad network; no I/O, time is a number.
+"""A model of a classic group's coordinator; no I/O, time is a number.
 
-Owns the coordinator's rules as Kafka has them (sessions, rebalances, who leads) and the faults, chosen by seed.
+Owns the coordinator's rules as Kafka has them: sessions, rebalances, who leads, what it has written down when another
+broker takes over from it. The members and the network between are election_world.py's.
 """
 
 from __future__ import annotations
 
-import heapq
+import copy
 import itertools
-import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
-from heliograph.cluster.group_membership import Membership, Then
 from heliograph.wire.error_codes import ErrorCode
 
 Reply = Callable[[Any], None]
@@ -23,22 +22,27 @@ Reply = Callable[[Any], None]
 class Member:
     session_s: float
     heard_at: float
+    metadata: bytes = b""
+    assignment: bytes = b""
     reply: Reply | None = None  # who waits for the end of a join or of a sync
 
 
 @dataclass
 class Coordinator:
     members: dict[str, Member] = field(default_factory=dict)
+    pending: set[str] = field(default_factory=set)
     leader: str = ""
     generation: int = 0
     state: str = "stable"  # preparing, completing, stable
     began_at: float = 0.0
     ids: Any = field(default_factory=itertools.count)
+    written: tuple[dict[str, Member], str, int] = field(default_factory=lambda: ({}, "", 0))
 
     def handle(self, message: Any, now: float, reply: Reply) -> None:
         code = getattr(self, "_" + message.name.removesuffix("Request").lower())(message, now, reply)
         if code is not None:
-            reply(SimpleNamespace(error_code=code, assignment=b"", member_id=message.member_id))
+            member_id = getattr(message, "member_id", "")
+            reply(SimpleNamespace(error_code=code, assignment=b"", member_id=member_id))
 
     def tick(self, now: float) -> None:
         for name, member in list(self.members.items()):
@@ -49,6 +53,16 @@ class Coordinator:
             for name in [name for name, m in self.members.items() if m.reply is None]:
                 del self.members[name]
             self._complete(now)
+
+    def fail_over(self, now: float) -> None:
+        """Another broker has the group: as it was written down last, and whoever waited waits for nothing."""
+        members, self.leader, self.generation = self.written
+        self.members = {name: replace(copy.copy(m), heard_at=now, reply=None) for name, m in members.items()}
+        self.pending, self.state = set(), "stable"
+
+    def _write(self) -> None:
+        members = {name: replace(member, reply=None) for name, member in self.members.items()}
+        self.written = (members, self.leader, self.generation)
 
     def _remove(self, name: str, now: float) -> None:
         del self.members[name]
@@ -71,14 +85,16 @@ class Coordinator:
         self.state = "completing"
         if self.leader not in self.members:
             self.leader = next(iter(self.members), "")
-        names = [SimpleNamespace(member_id=name) for name in self.members]
+        if not self.members:
+            self._write()
+        told = [SimpleNamespace(member_id=name, metadata=m.metadata) for name, m in self.members.items()]
         self._answer_all(
             lambda name: SimpleNamespace(
                 error_code=0,
                 generation_id=self.generation,
                 leader=self.leader,
                 member_id=name,
-                members=names,
+                members=told if name == self.leader else [],
             ),
             now,
         )
@@ -92,7 +108,7 @@ class Coordinator:
 
     def _joingroup(self, message: Any, now: float, reply: Reply) -> int | None:
         if not message.member_id:
-            name = f"m{next(self.ids)}"
+            name = f"m{next(self.ids) * 2_654_435_761 % 2**32:08x}"  # as with brokers, in no order
             reply(SimpleNamespace(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=name))
             self.pending.add(name)
             return None
@@ -102,7 +118,8 @@ class Coordinator:
         elif message.member_id not in self.members:
             return ErrorCode.UNKNOWN_MEMBER_ID
         self._prepare(now)
-        self.members[message.member_id].reply = reply
+        member = self.members[message.member_id]
+        member.reply, member.metadata = reply, bytes(message.protocols[0].metadata)
         self._maybe_complete(now)
         return None
 
@@ -113,12 +130,18 @@ class Coordinator:
             return ErrorCode.REBALANCE_IN_PROGRESS
         member = self.members[message.member_id]
         member.heard_at = now
-        if self.state == "stable":
-            return 0
         member.reply = reply
-        if message.member_id == self.leader:
+        if self.state == "completing" and message.member_id == self.leader:
+            # One of a generation that was never written down, under the same number, may be late and name others.
+            given = {each.member_id: bytes(each.assignment) for each in message.assignments}
+            for name, each in self.members.items():
+                each.assignment = given.get(name, b"")
             self.state = "stable"
-            self._answer_all(lambda _: SimpleNamespace(error_code=0, assignment=b""), now)
+            self._write()
+        if self.state == "stable":
+            self._answer_all(
+                lambda name: SimpleNamespace(error_code=0, assignment=self.members[name].assignment), now
+            )
         return None
 
     def _heartbeat(self, message: Any, now: float, _reply: Reply) -> int | None:
@@ -127,93 +150,14 @@ class Coordinator:
         self.members[message.member_id].heard_at = now
         return ErrorCode.REBALANCE_IN_PROGRESS if self.state == "preparing" else 0
 
+    def _leavegroup(self, message: Any, now: float, _reply: Reply) -> int:
+        (leaving,) = message.members
+        if leaving.member_id not in self.members:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        self._remove(leaving.member_id, now)
+        return 0
+
     def _known(self, message: Any) -> int | None:
         if message.member_id not in self.members:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.ILLEGAL_GENERATION if message.generation_id != self.generation else None
-
-    pending: set[str] = field(default_factory=set)
-
-
-class World:
-    """Members that ask and a coordinator that answers; `step` runs the next event."""
-
-    def __init__(self, seed: int, members: int) -> None:
-        self.now = 0.0
-        self.coordinator = Coordinator()
-        self.drivers = [Driver(self, nth) for nth in range(members)]
-        self.random = random.Random(seed)
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._count = itertools.count()
-        for driver in self.drivers:
-            self.after(self.random.uniform(0, 3), driver.ask)
-        self.after(0.05, self._tick)
-
-    def after(self, wait_s: float, event: Callable[[], None]) -> None:
-        heapq.heappush(self._events, (self.now + wait_s, next(self._count), event))
-
-    def step(self) -> None:
-        self.now, _, event = heapq.heappop(self._events)
-        event()
-
-    def travel(self, event: Callable[[], None]) -> None:
-        """One way over the network: mostly quick, at times late, at times lost."""
-        luck = self.random.random()
-        if luck < 0.92:
-            self.after(self.random.uniform(0.001, 0.05), event)
-        elif luck < 0.97:
-            self.after(self.random.uniform(0.05, 9), event)
-
-    def _tick(self) -> None:
-        self.coordinator.tick(self.now)
-        self.after(0.05, self._tick)
-
-    def holding(self) -> list[int]:
-        return [driver.nth for driver in self.drivers if self.now < driver.membership.lease_until]
-
-
-class Driver:
-    def __init__(self, world: World, nth: int) -> None:
-        self.nth = nth
-        self.membership = Membership("g", {"host": str(nth), "pid": nth})
-        self._world = world
-        self._asked = 0
-        self._frozen_until = 0.0
-
-    def ask(self) -> None:
-        if self._sleeps(self.ask):
-            return
-        world = self._world
-        self._asked += 1
-        number, sent_at = self._asked, world.now
-        ask = self.membership.next_ask()
-
-        def reply(response: Any) -> None:
-            world.travel(lambda: self.heard(number, response, sent_at))
-
-        world.travel(lambda: world.coordinator.handle(ask.message, world.now, reply))
-        world.after(ask.timeout_s, lambda: self._timed_out(number))
-
-    def heard(self, number: int, response: Any, sent_at: float) -> None:
-        if number != self._asked or self._sleeps(lambda: self.heard(number, response, sent_at)):
-            return
-        self._asked += 1
-        then = self.membership.answered(response, sent_at=sent_at)
-        self._world.after({Then.GO_ON: 0.0, Then.REST: 1.0}.get(then, 0.3), self.ask)
-
-    def _timed_out(self, number: int) -> None:
-        if number != self._asked or self._sleeps(lambda: self._timed_out(number)):
-            return
-        self._asked += 1
-        self.membership.trouble("no answer")
-        self._world.after(0.3, self.ask)
-
-    def _sleeps(self, event: Callable[[], None]) -> bool:
-        """Now and then a process stands still; what was due then happens when it wakes."""
-        world = self._world
-        if world.now >= self._frozen_until and world.random.random() < 0.01:
-            self._frozen_until = world.now + world.random.uniform(0.5, 20)
-        if world.now < self._frozen_until:
-            world.after(self._frozen_until - world.now, event)
-            return True
-        return False

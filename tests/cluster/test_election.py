@@ -21,7 +21,9 @@ from kafka.protocol.consumer import (
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.election import Active, Election, Role, Seeking
+from heliograph.cluster.election import Election
+from heliograph.cluster.leader_group import LeaderGroup
+from heliograph.cluster.standing import Permitted, Role, Seeking, Term
 from heliograph.model.clock import clock_of_suspended_time
 from heliograph.wire.error_codes import ErrorCode
 
@@ -116,14 +118,14 @@ class Stage:
         self.election = Election(
             client,
             "g",
-            describe={"host": "h", "pid": 1},
+            LeaderGroup("h", 1, "config"),
             on_change=lambda role: self.listener(role),
             clock=lambda: clock_of_suspended_time() + self.ahead_s,
         )
 
     @property
     def active(self) -> bool:
-        return isinstance(self.election.role, Active)
+        return isinstance(self.election.role, Permitted)
 
     @property
     def problem(self) -> str:
@@ -179,7 +181,7 @@ async def test_a_closed_line_is_opened_again_and_the_role_stays() -> None:
         play.coordinator.hang_up = set()
         before = play.election.lease_until
         await until(lambda: play.election.lease_until > before)
-        assert [type(role) for role in play.roles] == [Active]
+        assert [type(role) for role in play.roles] == [Permitted]
 
 
 async def test_a_coordinator_that_falls_silent_costs_the_role_when_the_lease_ends_and_no_earlier() -> None:
@@ -203,7 +205,7 @@ async def test_a_machine_that_slept_knows_at_once_that_its_lease_is_over() -> No
         play.ahead_s = 3600
         assert not play.active
         await until(lambda: play.active)  # nobody else was there: the next heartbeat is answered
-        assert [type(role) for role in play.roles] == [Active, Seeking, Active]
+        assert [type(role) for role in play.roles] == [Permitted, Seeking, Permitted]
 
 
 async def test_nobody_hears_of_a_lease_before_the_listener_has_heard_of_the_term() -> None:
@@ -215,7 +217,7 @@ async def test_nobody_hears_of_a_lease_before_the_listener_has_heard_of_the_term
             election._tell = lambda: None  # type: ignore[method-assign]
             play.coordinator.generation = term
             play.coordinator.codes = {"HeartbeatRequest": [ErrorCode.REBALANCE_IN_PROGRESS]}
-            now_active = Active(generation=term, member="m1")
+            now_active = Permitted(term=Term(generation=term, member="m1"))
             await until(lambda now_active=now_active: election.role == now_active)  # type: ignore[misc]
             assert now_active not in play.roles
             assert election.lease_until == -math.inf
@@ -229,7 +231,7 @@ async def test_who_is_thrown_out_joins_again_by_itself() -> None:
         await until(lambda: play.active)
         play.coordinator.codes = {"HeartbeatRequest": [ErrorCode.UNKNOWN_MEMBER_ID]}
         await until(lambda: len(play.roles) >= 3)
-        assert [type(role) for role in play.roles[:3]] == [Active, Seeking, Active]
+        assert [type(role) for role in play.roles[:3]] == [Permitted, Seeking, Permitted]
 
 
 async def test_a_coordinator_that_moves_and_loads_is_followed() -> None:
@@ -243,7 +245,7 @@ async def test_a_coordinator_that_moves_and_loads_is_followed() -> None:
         await until(lambda: not any(play.coordinator.codes.values()))
         before = play.election.lease_until
         await until(lambda: play.election.lease_until > before)
-        assert [type(role) for role in play.roles] == [Active]
+        assert [type(role) for role in play.roles] == [Permitted]
 
 
 def test_a_right_that_is_missing_is_named_whichever_request_is_refused() -> None:
@@ -292,8 +294,8 @@ async def test_a_cluster_that_comes_later_is_found() -> None:
     async with peer(coordinator.behave) as port:
         coordinator.port = port
         client = ClusterClient("nyc", properties_for(port))  # never connected: it knows no broker
-        election = Election(client, "g", describe={}, on_change=lambda _role: None)
+        election = Election(client, "g", LeaderGroup("h", 1, "config"), on_change=lambda _role: None)
         election.start()
-        await until(lambda: isinstance(election.role, Active))
+        await until(lambda: isinstance(election.role, Permitted))
         await election.aclose()
         await client.aclose()

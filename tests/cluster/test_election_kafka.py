@@ -1,4 +1,4 @@
-"""The election on real brokers: one active member, named by the others, followed when it is gone (P2)."""
+"""The group of claims on real brokers: one holder of a topic, named by the others, followed when it is gone (P2)."""
 
 from __future__ import annotations
 
@@ -9,23 +9,20 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.election import (
-    Active,
-    Election,
-    Role,
-    Seeking,
-    Standby,
-)
+from heliograph.cluster.election import Election
 from heliograph.cluster.properties import parse_properties
+from heliograph.cluster.standing import Placed, Role, Seeking
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.clock import clock_of_suspended_time
+
+from .held_topics import TOPIC, claiming, holder_of, holds, stands_by
 
 pytestmark = pytest.mark.kafka
 
@@ -34,7 +31,7 @@ SESSION_S = 6.0
 
 
 class Party:
-    """Elections of one group in this process. Every few milliseconds it looks whether two of them hold a lease."""
+    """Members of one group in this process. Every few milliseconds it looks whether two of them hold one topic."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -44,22 +41,23 @@ class Party:
         self.overlaps: list[tuple[str, ...]] = []
         self._clients: list[ClusterClient] = []
 
-    async def join(self, name: str) -> Election:
+    async def join(self, name: str, topics: Iterable[str] = (TOPIC,), link: str = "link") -> Election:
         client = ClusterClient("target", parse_properties({"bootstrap.servers": self.bootstrap}))
         await client.connect()
         self._clients.append(client)
         seen = self.roles[name] = []
-        election = Election(client, self.group, describe={"host": name, "pid": 7}, on_change=seen.append)
+        said = claiming(name, 7, topics, link)
+        election = Election(client, self.group, said, on_change=seen.append)
         self.members[name] = election
         election.start()
         return election
 
     async def sample(self) -> None:
         while True:
-            now = clock_of_suspended_time()
-            holding = tuple(name for name, member in self.members.items() if now < member.lease_until)
-            if len(holding) > 1:
-                self.overlaps.append(holding)
+            for topic in (TOPIC, "a", "b", "c"):
+                holding = tuple(name for name, member in self.members.items() if holds(member, topic))
+                if len(holding) > 1:
+                    self.overlaps.append((topic, *holding))
             await asyncio.sleep(0.002)
 
     async def aclose(self) -> None:
@@ -98,41 +96,54 @@ async def until(true: Callable[[], bool], within_s: float) -> float:
     return clock_of_suspended_time() - began
 
 
-def is_active(election: Election) -> bool:
-    return isinstance(election.role, Active) and clock_of_suspended_time() < election.lease_until
+def generation_of(member: Election) -> int:
+    assert isinstance(member.role, Placed)
+    return member.role.term.generation
 
 
-def stands_by(election: Election) -> bool:
-    return isinstance(election.role, Standby)
+def name_of(member: Election) -> str:
+    assert isinstance(member.role, Placed)
+    return member.role.term.member
 
 
-def generation_of(election: Election) -> int:
-    assert isinstance(election.role, Active)
-    return election.role.generation
-
-
-def member_of(election: Election) -> str:
-    assert isinstance(election.role, Active)
-    return election.role.member
-
-
-def test_the_first_is_active_and_the_second_names_it(target_cluster: LabCluster) -> None:
+def test_the_first_holds_the_topic_and_the_second_names_it(target_cluster: LabCluster) -> None:
     async def story(together: Party) -> None:
-        first = await together.join("one")
-        await until(lambda: is_active(first), 10)
+        first = await together.join("one", link="its-link")
+        await until(lambda: holds(first), 10)
         assert generation_of(first) == 1
-        assert member_of(first)
         second = await together.join("two")
-        await until(lambda: second.role == Standby(active="one (pid 7)"), 10)
-        assert second.lease_until < 0
+        await until(lambda: str(holder_of(second)) == "one (pid 7), link its-link", 10)
+        assert not holds(second)
 
     play(target_cluster, story)
 
 
-def test_the_active_one_keeps_its_role_while_others_join_and_leave(target_cluster: LabCluster) -> None:
+def test_claims_that_are_disjoint_are_held_side_by_side_and_others_by_the_first(
+    target_cluster: LabCluster,
+) -> None:
+    async def story(together: Party) -> None:
+        first = await together.join("one", ["a"])
+        await until(lambda: holds(first, "a"), 10)
+        second = await together.join("two", ["[bc]"])
+        await until(lambda: holds(second, "b") and holds(second, "c"), 10)
+        third = await together.join("three", ["[abc]"])
+        await until(lambda: isinstance(third.role, Placed), 10)
+        assert [str(holder_of(third, topic)) for topic in "abc"] == [
+            f"{host} (pid 7), link link" for host in ("one", "two", "two")
+        ]
+        assert holds(first, "a")
+        await second.aclose()
+        await until(lambda: holds(third, "b") and holds(third, "c"), 10)
+        assert holds(first, "a")
+        assert not holds(third, "a")
+
+    play(target_cluster, story)
+
+
+def test_a_holder_keeps_its_topic_while_others_join_and_leave(target_cluster: LabCluster) -> None:
     async def story(together: Party) -> None:
         first = await together.join("one")
-        await until(lambda: is_active(first), 10)
+        await until(lambda: holds(first), 10)
         begun = generation_of(first)
         for name in ("two", "three"):
             other = await together.join(name)
@@ -140,39 +151,40 @@ def test_the_active_one_keeps_its_role_while_others_join_and_leave(target_cluste
         await together.members["two"].aclose()
         await until(lambda: generation_of(first) >= begun + 3, 10)
         roles = together.roles["one"]
-        assert all(isinstance(role, Active) for role in roles)
-        assert [role.generation for role in roles if isinstance(role, Active)] == [1, 2, 3, 4]
-        assert len({role.member for role in roles if isinstance(role, Active)}) == 1
+        placed = [role for role in roles if isinstance(role, Placed)]
+        assert placed == roles
+        assert [role.term.generation for role in placed] == [1, 2, 3, 4]
+        assert {role.claims.claimants[0] for role in placed} == {placed[0].claims.claimants[0]}
 
     play(target_cluster, story)
 
 
-def test_a_standby_takes_over_at_once_when_the_active_one_leaves(target_cluster: LabCluster) -> None:
+def test_the_next_one_takes_over_at_once_when_the_holder_leaves(target_cluster: LabCluster) -> None:
     async def story(together: Party) -> None:
         first = await together.join("one")
-        await until(lambda: is_active(first), 10)
+        await until(lambda: holds(first), 10)
         second = await together.join("two")
-        await until(lambda: isinstance(second.role, Standby), 10)
-        before, left = generation_of(first), member_of(first)
+        await until(lambda: stands_by(second), 10)
+        before, left = generation_of(first), name_of(first)
         await first.aclose()
         assert first.role == Seeking()
         assert first.lease_until < 0
-        assert await until(lambda: is_active(second), 10) < 2.5
+        assert await until(lambda: holds(second), 10) < 2.5
         assert generation_of(second) > before
-        assert member_of(second) != left
+        assert name_of(second) != left
 
     play(target_cluster, story)
 
 
-def test_a_standby_takes_over_when_the_active_one_falls_silent(target_cluster: LabCluster) -> None:
+def test_the_next_one_takes_over_when_the_holder_falls_silent(target_cluster: LabCluster) -> None:
     async def story(together: Party) -> None:
         first = await together.join("one")
-        await until(lambda: is_active(first), 10)
+        await until(lambda: holds(first), 10)
         second = await together.join("two")
-        await until(lambda: isinstance(second.role, Standby), 10)
+        await until(lambda: stands_by(second), 10)
         lease_until = first.lease_until
         await first.aclose(leave=False)
-        assert await until(lambda: is_active(second), 12) > 3
+        assert await until(lambda: holds(second), 12) > 3
         assert clock_of_suspended_time() > lease_until
 
     play(target_cluster, story)
@@ -181,19 +193,22 @@ def test_a_standby_takes_over_when_the_active_one_falls_silent(target_cluster: L
 def test_elections_of_two_groups_on_one_client_do_not_wait_for_each_other(target_cluster: LabCluster) -> None:
     async def story(together: Party) -> None:
         first = await together.join("one")
-        await until(lambda: is_active(first), 10)
+        await until(lambda: holds(first), 10)
         client = first._client
-        other = Election(client, f"{together.group}-b", describe={}, on_change=lambda _role: None)
+        other = Election(client, f"{together.group}-b", claiming("one", 7), on_change=lambda _role: None)
         other.start()
-        assert await until(lambda: is_active(other), 5) < 2
+        assert await until(lambda: holds(other), 5) < 2
         await other.aclose()
-        assert is_active(first)
+        assert holds(first)
 
     play(target_cluster, story)
 
 
 def settled(*members: Election) -> bool:
-    return sorted(type(member.role).__name__ for member in members) == ["Active", "Standby"]
+    """One holds the topic, the others stand by."""
+    return [holds(member) for member in members].count(True) == 1 and all(
+        isinstance(member.role, Placed) for member in members
+    )
 
 
 def moved(node: int, *members: Election) -> bool:
@@ -312,19 +327,19 @@ def test_the_active_one_is_active_again_after_its_coordinator_restarts() -> None
     async def story(cluster: LabCluster) -> None:
         async with party(cluster.bootstrap_servers) as together:
             first = await together.join("one")
-            await until(lambda: is_active(first), 15)
+            await until(lambda: holds(first), 15)
             second = await together.join("two")
-            await until(lambda: isinstance(second.role, Standby), 15)
+            await until(lambda: stands_by(second), 15)
             await asyncio.to_thread(cluster.brokers[0].kill)
-            assert isinstance(first.role, Active)
+            assert holds(first)
             await until(lambda: isinstance(first.role, Seeking), SESSION_S + 1)
             assert isinstance(first.role, Seeking)
             assert first.role.problem
             await asyncio.to_thread(cluster.brokers[0].start)
-            await until(lambda: is_active(first) != is_active(second), 40)
-            active, other = (first, second) if is_active(first) else (second, first)
-            await until(lambda: isinstance(other.role, Standby), 20)
-            assert is_active(active)
+            await until(lambda: holds(first) != holds(second), 40)
+            active, other = (first, second) if holds(first) else (second, first)
+            await until(lambda: stands_by(other), 20)
+            assert holds(active)
 
     with LabCluster.start(name="election") as cluster:
         asyncio.run(story(cluster))

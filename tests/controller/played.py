@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.standing import Term
 from heliograph.controller.clusters import Clusters
-from heliograph.controller.drivership import Active, Drivership, Role
+from heliograph.controller.drivership import Active, Candidate, Drivership, Role
 from heliograph.controller.finding import Finding
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.copier.lane_clusters import LinkEnds
 from heliograph.engine.lanes import Grants, LaneEvent, LaneGone, LaneRevoked, Lanes, LaneUp
+from heliograph.model.claims import Claim, Claimant, Claims
 from heliograph.model.errors import HeliographError
+from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
 
 from .observed import LINK, mirrored_sight, snapshot, source_topic, target_topic
@@ -29,7 +33,26 @@ ENDS = LinkEnds(
     source_properties={"bootstrap.servers": "127.0.0.1:1"},
     target_properties={"bootstrap.servers": "127.0.0.1:2"},
 )
-ELECTED = Active(generation=1, member="me")
+
+
+def elected(generation: int = 1, member: str = "me", claims: Claims = Claims()) -> Active:  # noqa: B008 - a frozen value
+    """In the group of claims, and in the link's own."""
+    term = Term(generation=generation, member=member)
+    return Active(terms=(term, term), claims=claims)
+
+
+ELECTED = elected()
+
+
+def order(*in_front: str, link: str = "theirs", topics: str = "orders") -> Claims:
+    """Other runs that select these topics, by their hosts, and this one behind them."""
+    others = [
+        Claimant(member=host, seniority=nth, host=host, pid=7, claims=(Claim(link=link, topics=(topics,)),))
+        for nth, host in enumerate(in_front, 1)
+    ]
+    me = Claimant(member="me", seniority=9, host="here", pid=1, claims=(LINK.claim,))
+    return Claims(claimants=(*others, me))
+
 
 Look = LinkSnapshot | HeliographError
 
@@ -75,8 +98,8 @@ class FakeClusters:
         if name == self.hangs:
             await asyncio.Event().wait()
 
-    def fingerprint(self, link: str) -> str:
-        return f"config of {link}"
+    def link(self, name: str) -> Link:
+        return replace(LINK, name=name)
 
     def target(self, link: str) -> ClusterClient:
         return cast(ClusterClient, self.targets.get(link))
@@ -187,25 +210,19 @@ class FakeDrivership:
 
     def __init__(self, at_start: Role | None = ELECTED) -> None:
         self._at_start = at_start
-        self.groups: Mapping[str, tuple[ClusterClient, str]] = {}
+        self.candidates: Sequence[Candidate] = ()
         self.tell: Callable[[str, Role], None] = lambda _link, _role: None
         self.closed: list[bool] = []  # of each end, whether the group was left
         self.granted: dict[str, float] = {}
 
-    def make(
-        self,
-        groups: Mapping[str, tuple[ClusterClient, str]],
-        on_change: Callable[[str, Role], None],
-        fingerprints: Mapping[str, str],
-    ) -> Drivership:
-        assert set(fingerprints) == set(groups)
-        self.groups, self.tell = groups, on_change
+    def make(self, candidates: Sequence[Candidate], on_change: Callable[[str, Role], None]) -> Drivership:
+        self.candidates, self.tell = candidates, on_change
         return cast(Drivership, self)
 
     def start(self) -> None:
         if self._at_start is not None:
-            for link in self.groups:
-                self.tell(link, self._at_start)
+            for each in self.candidates:
+                self.tell(each.link, self._at_start)
 
     def grants(self) -> dict[str, float]:
         return dict(self.granted)

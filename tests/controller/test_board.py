@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from heliograph.controller.board import RATE_WINDOW_S, Board
+from heliograph.controller.plan import LeavePartition
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import PartitionState
 
 from .observed import copy, partition, progress, refusal
+from .played import order
 
 P0, P1, BAD = partition(0), partition(1), partition(0, topic="bad")
 
@@ -32,6 +34,32 @@ def test_a_partition_waits_for_its_lane_and_a_refused_one_is_stopped_from_the_st
     (stopped,) = board.stopped
     assert (stopped.partition, stopped.error, stopped.hint) == (BAD, "somebody else wrote it", "delete it")
     assert (board.copied_records, board.copied_bytes, board.lag_records) == (0, 0, 60)
+
+
+def left(next_offset: int | None = 30) -> LeavePartition:
+    holder = order("b").holder("orders", "orders")
+    assert holder is not None
+    return LeavePartition(partition=P0, next_offset=next_offset, goal=100, holder=holder)
+
+
+def test_a_partition_of_a_topic_that_another_run_holds_is_pending_and_says_whose_it_is() -> None:
+    board = board_of()
+    board.adopt(P0.link, [], [], [left()])
+    row = board.rows[P0]
+    assert (row.state, row.next_offset, row.held_by) == (PartitionState.PENDING, 30, "b (pid 7), link theirs")
+    board.lane_waits([P0], "no slot", "more slots")
+    assert board.rows[P0].trouble is None  # it waits for nobody's lane
+    board.adopt(P0.link, [copy(P0)], [])
+    assert board.rows[P0].held_by is None
+
+
+def test_a_partition_that_stopped_stays_so_whoever_holds_it() -> None:
+    board = board_of()
+    board.report(0, progress(P0, 10, state=PartitionState.STOPPED, reason="corrupt"))
+    board.stand_by(P0.link, "another")
+    assert (board.rows[P0].state, board.rows[P0].held_by) == (PartitionState.STOPPED, "another")
+    board.adopt(P0.link, [copy(P0)], [])
+    assert (board.rows[P0].state, board.rows[P0].held_by) == (PartitionState.STOPPED, None)
 
 
 def test_a_report_gives_the_row_before_and_after() -> None:

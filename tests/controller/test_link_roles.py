@@ -7,16 +7,19 @@ from collections.abc import Callable
 
 import pytest
 
+from heliograph.cluster.standing import Permitted, Placed, Term
 from heliograph.controller import link_roles
 from heliograph.controller.drivership import Active, Role, Seeking, Standby
 from heliograph.controller.link_roles import Failed, LinkRoles, Prepared, RoleEvent, StoodDown
 from heliograph.controller.snapshot import LinkSnapshot
+from heliograph.model.claims import Claim, Claimant, Claims
 from heliograph.model.errors import ClusterUnreachable, ConfigError
 from heliograph.model.states import StopReason
 
-from ..cluster.group_model import World as GroupWorld
-from .observed import LINK, NYC_ID, SF_ID, snapshot, source_sight, source_topic
-from .played import FakeClusters, FakeDrivership, Look, observed
+from ..cluster.election_world import ALL, Run
+from ..cluster.election_world import World as ElectionWorld
+from .observed import LINK, NYC_ID, SF_ID, mirrored_sight, snapshot, source_sight, source_topic, target_topic
+from .played import FakeClusters, FakeDrivership, Look, elected, observed, order
 
 NAME = LINK.name
 SOON_S = 5.0
@@ -70,15 +73,11 @@ class Story:
         return self.events
 
 
-def elected(generation: int, member: str = "me") -> Active:
-    return Active(generation=generation, member=member)
-
-
-async def test_every_link_is_elected_on_its_target_by_a_group_that_names_link_and_source() -> None:
+async def test_every_link_is_a_candidate_with_what_it_claims_and_between_which_clusters() -> None:
     played = Story()
-    assert {link: group for link, (_, group) in played.drivership.groups.items()} == {
-        NAME: f"heliograph.{NAME}.{SF_ID}"
-    }
+    (candidate,) = played.drivership.candidates
+    assert (candidate.claim, candidate.fingerprint) == (LINK.claim, LINK.fingerprint)
+    assert candidate.pair == (NYC_ID, SF_ID)
     assert played.roles.roles == {NAME: Seeking()}
     assert not played.roles.standing_by
 
@@ -113,6 +112,20 @@ async def test_a_link_that_is_the_same_members_again_in_this_generation_or_the_n
     assert played.clusters.observations == 1
 
 
+@pytest.mark.parametrize(
+    ("of_all", "of_link", "carried_on"),
+    [(9, 4, True), (9, 5, True), (3, 4, False), (4, 6, False), (4, 3, False)],
+)
+async def test_a_generation_that_was_missed_matters_only_where_the_version_before_may_have_led_it(
+    of_all: int, of_link: int, carried_on: bool
+) -> None:
+    played = Story()
+    await played.elected(4)
+    terms = (Term(generation=of_all, member="me"), Term(generation=of_link, member="me"))
+    played.tell(Active(terms=terms))
+    assert len(await played.quiet()) == (2 if carried_on else 4)
+
+
 @pytest.mark.parametrize("generation", [1, 2, 3, 6, 9])
 async def test_a_link_that_is_ours_again_in_any_other_generation_is_let_go_and_prepared_again(
     generation: int,
@@ -137,28 +150,53 @@ async def test_a_link_that_is_ours_again_as_another_member_is_let_go_and_prepare
     await played.elected(generation, "me again")
 
 
+TOPIC = "t"
+
+
+def term_of(run: Run) -> Active | None:
+    """What the run is to the topic's link, if it holds the topic."""
+    if not run.holds(TOPIC) or ALL not in run.talks:
+        return None
+    placed, permitted = (run.membership(group).role(run.world.now) for group in (ALL, "x"))
+    assert isinstance(placed, Placed)
+    assert isinstance(permitted, Permitted)
+    return Active(terms=(placed.term, permitted.term), claims=placed.claims)
+
+
 def foreign_terms(seed: int, carries_on: Callable[[Active, Active], bool]) -> list[str]:
-    """Ten minutes of drivers over a bad network: where one carried on though another was active in between."""
-    world = GroupWorld(seed, members=3)
-    last: tuple[int, Active] | None = None  # who was active, and in which term
+    """Five minutes of runs over a bad network: where one carried on though another was active in between."""
+    world = ElectionWorld(seed)
+    for _ in range(3):
+        world.add("x", Claim(link="x", topics=(TOPIC,)))
+    if seed % 2:
+        world.add("x", None)  # of the version before
+    last: list[int] = []  # who was active
     terms: dict[int, Active] = {}
-    found, carried = [], 0
-    while world.now < 600:
-        world.step()
-        for driver in world.drivers:
-            term = driver.membership.role(world.now)
-            if not isinstance(term, Active) or last == (driver.nth, term):
+    found: list[str] = []
+    carried: list[int] = []
+
+    def look() -> None:
+        for run in world.runs:
+            if run.talks and ALL not in run.talks and run.holds(TOPIC):
+                last[:] = [run.nth]
+            term = term_of(run)
+            if term is None:
                 continue
-            if driver.nth in terms and carries_on(terms[driver.nth], term):
-                carried += 1
-                if last is not None and last[0] != driver.nth:
-                    found.append(f"seed {seed}: {terms[driver.nth]}, {last}, {term} at {world.now:.3f} s")
-            terms[driver.nth], last = term, (driver.nth, term)
+            if run.nth in terms and term != terms[run.nth] and carries_on(terms[run.nth], term):
+                carried.append(run.nth)
+                if last != [run.nth]:
+                    found.append(
+                        f"seed {seed}: {terms[run.nth].terms}, {last}, {term.terms} at {world.now:.3f} s"
+                    )
+            terms[run.nth], last[:] = term, [run.nth]
+
+    world.judge = look
+    world.run_until(300)
     assert carried, "nobody ever carried on: the test shows nothing"
     return found
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(30))
 def test_nobody_else_was_active_in_between_where_a_role_is_carried_on(seed: int) -> None:
     assert foreign_terms(seed, link_roles._carries_on) == []
 
@@ -171,7 +209,7 @@ async def test_a_link_that_another_run_drives_is_dropped_and_prepared_when_it_is
     played = Story()
     await played.elected(4)
     played.tell(Standby(active="host b, process 7"))
-    assert played.events[2:] == [StoodDown(NAME)]
+    assert played.events[2:] == [StoodDown(NAME, "host b, process 7")]
     assert played.roles.standing_by
     await played.elected(5)  # the very next one, and yet not ours before
     assert not played.roles.standing_by
@@ -182,7 +220,7 @@ def test_a_standby_says_who_is_active(caplog: pytest.LogCaptureFixture) -> None:
     played = Story()
     played.tell(Standby(active="host b, process 7"))
     (record,) = caplog.records
-    assert "stands by and takes over by itself; host b, process 7 is active" in record.getMessage()
+    assert "stands by and takes over by itself; the active one is host b, process 7" in record.getMessage()
     assert getattr(record, "event", None) == "standby"
 
 
@@ -191,6 +229,118 @@ def test_a_standby_whose_active_run_has_another_config_is_a_warning(caplog: pyte
     (record,) = caplog.records
     assert (record.levelname, getattr(record, "event", None)) == ("WARNING", "other_config")
     assert "what only ours has is not copied until then" in record.getMessage()
+
+
+# -- topics that other runs hold
+
+
+BOTH = snapshot(
+    *(
+        source_topic(name, [mirrored_sight(source_end=5, target_end=5, topic=name)])
+        for name in ("orders", "pay")
+    ),
+    targets=[target_topic("orders"), target_topic("pay")],
+)
+
+
+def outcome(event: RoleEvent) -> tuple[set[str], dict[str, str]]:
+    """Which topics are ours, and who holds the others."""
+    assert isinstance(event, Prepared)
+    left = {each.partition.target_topic: str(each.holder) for each in event.todo.left}
+    return {copy.spec.partition.target_topic for copy in event.todo.copies}, left
+
+
+async def test_of_a_link_that_others_share_only_the_rest_is_ours_and_it_is_said_who_has_what(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    played = Story(BOTH)
+    played.tell(elected(4, claims=order("b")))
+    assert outcome((await played.until(2))[1]) == ({"pay"}, {"orders": "b (pid 7), link theirs"})
+    assert played.roles.roles == {NAME: elected(4, claims=order("b"))}
+    (record,) = caplog.records
+    assert getattr(record, "event", None) == "other_config"
+    assert "1 of its target topics are held by b (pid 7), link theirs: orders" in record.getMessage()
+
+
+async def test_a_link_whose_topics_are_all_held_by_others_stands_by_and_names_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="heliograph")
+    played = Story(BOTH)
+    played.tell(elected(4, claims=order("b", "c", topics="orders|pay")))
+    assert outcome((await played.until(2))[1])[0] == set()
+    assert played.roles.roles == {NAME: Standby(active="b (pid 7), link theirs")}
+    (record,) = caplog.records
+    assert getattr(record, "event", None) == "standby"
+    assert "b (pid 7), link theirs" in record.getMessage()
+
+
+async def test_a_link_behind_one_that_selects_the_same_under_any_name_stands_by_without_a_look() -> None:
+    played = Story(BOTH)
+    played.tell(elected(4, claims=order("b", topics=LINK.topics[0])))
+    assert await played.quiet() == [StoodDown(NAME, "b (pid 7), link theirs")]
+    assert played.roles.standing_by
+    assert played.clusters.observations == 0
+    played.tell(Seeking())
+    played.tell(elected(5, claims=order("b", topics=LINK.topics[0])))
+    assert played.roles.roles == {NAME: Standby(active="b (pid 7), link theirs")}
+    assert len(await played.quiet()) == 1
+
+
+@pytest.mark.parametrize("topics", ["orders", "orders|pay", LINK.topics[0]])
+async def test_when_a_claim_in_front_goes_the_link_is_withdrawn_and_prepared_with_what_it_gains(
+    topics: str,
+) -> None:
+    played = Story(BOTH)
+    played.tell(elected(4, claims=order("b", topics=topics)))
+    before = len(await played.quiet())
+    played.tell(elected(5, claims=order()))
+    assert played.events[before:] == [StoodDown(NAME)]
+    assert outcome((await played.until(before + 2))[-1]) == ({"orders", "pay"}, {})
+    assert played.roles.roles == {NAME: elected(5, claims=order())}
+
+
+@pytest.mark.parametrize(("before", "after"), [("bc", "b"), ("", ""), ("b", "b")])
+async def test_what_changes_no_holder_of_ours_disturbs_nobody(before: str, after: str) -> None:
+    """The run that is gone came behind another one that claims the same; or nobody in front has changed."""
+    played = Story(BOTH)
+    played.tell(elected(4, claims=order(*before)))
+    assert len(await played.quiet()) == 2
+    claims = order(*after)
+    late = Claimant(member="z", seniority=10, host="z", pid=1, claims=(LINK.claim,))
+    played.tell(elected(5, claims=Claims(claimants=(*claims.claimants, late))))
+    assert len(await played.quiet()) == 2
+    assert played.clusters.observations == 1
+
+
+async def test_a_holder_that_another_one_follows_is_named_anew() -> None:
+    played = Story(BOTH)
+    played.tell(elected(4, claims=order("b", "c")))
+    await played.until(2)
+    gone = Claims(claimants=order("b", "c").claimants[1:])
+    played.tell(elected(5, claims=gone))
+    assert outcome((await played.until(4))[-1]) == ({"pay"}, {"orders": "c (pid 7), link theirs"})
+
+
+async def test_a_claim_that_comes_in_front_though_it_never_should_withdraws_the_link() -> None:
+    played = Story(BOTH)
+    played.tell(elected(4, claims=order()))
+    await played.until(2)
+    played.roles.grant(NAME)
+    played.tell(elected(5, claims=order("b")))
+    assert granted_of(played) == 0.0
+    assert outcome((await played.until(4))[-1]) == ({"pay"}, {"orders": "b (pid 7), link theirs"})
+
+
+async def test_claims_that_change_while_a_link_is_prepared_begin_that_anew() -> None:
+    clusters = SlowClusters()
+    played = Story(clusters=clusters)
+    played.tell(elected(1, claims=order("b", topics="orders.*")))
+    await asyncio.sleep(0.02)
+    played.tell(elected(2, claims=order()))
+    clusters.go_on.set()
+    assert outcome((await played.until(3))[-1]) == ({"orders"}, {})
+    assert len(await played.quiet()) == 3
 
 
 async def test_a_topic_deleted_under_the_run_is_not_made_again_when_the_link_is_ours_again() -> None:

@@ -14,7 +14,7 @@ import pytest
 from heliograph.controller import lane_keeper, preparation
 from heliograph.controller import mirror as mirror_module
 from heliograph.controller.act import Made
-from heliograph.controller.drivership import Active, Seeking, Standby
+from heliograph.controller.drivership import Seeking, Standby
 from heliograph.controller.lane_keeper import NO_SLOT_HINT
 from heliograph.controller.mirror import Mirror
 from heliograph.controller.plan import CreateTopic
@@ -25,13 +25,25 @@ from heliograph.model.errors import ClusterUnreachable, ConfigError, EngineLost
 from heliograph.model.settings import Settings, SparkSettings
 from heliograph.model.states import PartitionState
 
-from .observed import LINK, NYC_ID, SF_ID, mirrored_sight, partition, progress, snapshot, source_topic
+from .observed import (
+    LINK,
+    NYC_ID,
+    SF_ID,
+    mirrored_sight,
+    partition,
+    progress,
+    snapshot,
+    source_topic,
+    target_topic,
+)
 from .played import (
     REQUEST_TIMEOUT_S,
     FakeClusters,
     FakeDrivership,
     FakeLanes,
+    elected,
     observed,
+    order,
 )
 
 SETTINGS = Settings(clusters={}, links=(LINK,), lanes=8, spark=SparkSettings(master="local[2]"))
@@ -284,7 +296,7 @@ async def test_a_run_that_stands_by_keeps_its_lanes_idle_and_takes_over_when_it_
     await asyncio.sleep(0.3)
     assert lanes.sent == []
     assert mirror.roles == {"sf-to-nyc": Standby(active="another run")}
-    drivership.tell("sf-to-nyc", Active(generation=7, member="me"))
+    drivership.tell("sf-to-nyc", elected(7))
     await until(lambda: len(lanes.held) == 2 and mirror.phase == "copying")
     await end(mirror, task)
 
@@ -313,6 +325,39 @@ async def test_only_for_topics_that_a_driver_creates_itself_it_waits_for_nobody(
     assert OTHERS_S - SOON_S < waits["orders"] <= OTHERS_S
 
 
+async def test_a_topic_that_another_run_holds_is_pending_and_named_until_it_is_ours() -> None:
+    sights = {name: mirrored_sight(source_end=5, target_end=5, topic=name) for name in ("orders", "pay")}
+    look = snapshot(
+        *(source_topic(name, [sight]) for name, sight in sights.items()), targets=map(target_topic, sights)
+    )
+    lanes, drivership = FakeLanes(), FakeDrivership(elected(1, claims=order("b")))
+
+    mirror = mirror_of(FakeClusters(look), lanes, drivership, until_caught_up=True)
+    task = await running(mirror)
+    await until(lambda: set(lanes.held) == {partition(topic="pay")} and mirror.phase == "copying")
+    row = mirror.board.rows[partition(topic="orders")]
+    assert (row.state, row.lane, row.held_by) == (PartitionState.PENDING, None, "b (pid 7), link theirs")
+    await asyncio.sleep(0.3)
+    assert not task.done()  # not all that its links select is this run's
+    drivership.tell("sf-to-nyc", elected(2, claims=order()))
+    await until(lambda: len(lanes.held) == 2 or task.done())
+    await task
+    assert {row.held_by for row in mirror.board.rows.values()} == {None}
+
+
+async def test_a_run_that_holds_no_topic_stands_by_and_says_who_does() -> None:
+    lanes, drivership = FakeLanes(), FakeDrivership(elected(1, claims=order("b")))
+
+    mirror = mirror_of(FakeClusters(observed(2)), lanes, drivership)
+    task = await running(mirror)
+    await until(lambda: mirror.phase == "standing by")
+    assert mirror.roles == {"sf-to-nyc": Standby(active="b (pid 7), link theirs")}
+    assert {row.held_by for row in mirror.board.rows.values()} == {"b (pid 7), link theirs"}
+    await asyncio.sleep(0.2)
+    assert not lanes.held
+    await end(mirror, task)
+
+
 async def test_a_run_that_another_one_replaced_takes_its_partitions_back() -> None:
     lanes, drivership = FakeLanes(), FakeDrivership()
 
@@ -323,6 +368,7 @@ async def test_a_run_that_another_one_replaced_takes_its_partitions_back() -> No
     drivership.tell("sf-to-nyc", Standby(active="another run"))
     await until(lambda: not lanes.held)
     await until(lambda: mirror.phase == "standing by")
+    assert {row.held_by for row in mirror.board.rows.values()} == {"another run"}
     states = {row.state for row in mirror.board.rows.values()}
     assert states == {PartitionState.PENDING}
     assert {row.lane for row in mirror.board.rows.values()} == {None}
@@ -339,7 +385,7 @@ async def test_what_is_held_since_an_earlier_generation_is_given_anew_with_the_w
     task = await running(mirror)
     await until(lambda: len(lanes.held) == 2)
     drivership.tell("sf-to-nyc", Seeking(problem="no heartbeat was answered"))
-    drivership.tell("sf-to-nyc", Active(generation=3, member="me"))
+    drivership.tell("sf-to-nyc", elected(3))
     await until(lambda: len(lanes.assigned()) == 4)
     await end(mirror, task)
 
@@ -360,7 +406,7 @@ async def test_a_run_that_seeks_for_a_while_and_is_elected_again_at_once_stops_n
     drivership.tell("sf-to-nyc", Seeking(problem="no heartbeat was answered"))
     await asyncio.sleep(0.2)
     assert mirror.phase == "copying"
-    drivership.tell("sf-to-nyc", Active(generation=generation, member="me"))
+    drivership.tell("sf-to-nyc", elected(generation))
     await asyncio.sleep(0.2)
     assert lanes.sent == before
     await end(mirror, task)
@@ -375,7 +421,7 @@ async def test_a_run_that_stands_by_is_not_caught_up_however_far_the_mirror_is()
     task = await running(mirror)
     await asyncio.sleep(0.4)
     assert not task.done()
-    drivership.tell("sf-to-nyc", Active(generation=2, member="me"))
+    drivership.tell("sf-to-nyc", elected(2))
     await task  # its goal is reached already
 
 
@@ -393,7 +439,7 @@ async def test_lanes_are_granted_what_the_run_itself_is_granted_once_the_link_is
     mirror = mirror_of(FakeClusters(observed()), lanes, drivership)
     task = await running(mirror)
     assert lanes.grants() == {"sf-to-nyc": 0.0}
-    drivership.tell("sf-to-nyc", Active(generation=1, member="me"))
+    drivership.tell("sf-to-nyc", elected(1))
     assert lanes.grants() == {"sf-to-nyc": 0.0}
     await until(lambda: lanes.grants() == {"sf-to-nyc": 4.5})
     drivership.tell("sf-to-nyc", Standby(active=None))
@@ -420,7 +466,7 @@ async def test_what_lanes_hold_is_taken_back_before_anything_is_granted_anew() -
     task = await running(mirror)
     await until(lambda: len(lanes.held) == 2 and lanes.grants()["sf-to-nyc"] > 0)
     lanes.send = note  # type: ignore[method-assign]
-    drivership.tell("sf-to-nyc", Active(generation=3, member="me"))
+    drivership.tell("sf-to-nyc", elected(3))
     await until(lambda: len(lanes.assigned()) == 4 and lanes.grants()["sf-to-nyc"] > 0)
     await end(mirror, task)
 
@@ -436,7 +482,7 @@ async def test_a_link_that_is_prepared_is_given_while_another_is_not_ours() -> N
     mirror = mirror_of(clusters, lanes, drivership, replace(SETTINGS, links=(LINK, other)))
     task = await running(mirror)
     drivership.tell("sf-to-lax", Standby(active="another run"))
-    drivership.tell("sf-to-nyc", Active(generation=1, member="me"))
+    drivership.tell("sf-to-nyc", elected(1))
     await until(lambda: bool(lanes.held))
     assert {part.link for part in lanes.held} == {"sf-to-nyc"}
     assert clusters.observed == ["sf-to-nyc"]

@@ -29,6 +29,7 @@ from .observed import (
     span,
     target_topic,
 )
+from .played import order
 
 BACK = Link(name="nyc-to-sf", source="nyc", target="sf", topics=(".*",))
 
@@ -47,6 +48,25 @@ def problems_of(*snapshots: LinkSnapshot) -> tuple[str, ...]:
     assert refused.value.exit_code == 2
     assert refused.value.hint
     return refused.value.problems
+
+
+# -- topics that other runs hold
+
+
+def test_a_topic_that_another_run_holds_is_left_to_it_neither_judged_nor_created() -> None:
+    looks = [source_topic("orders", [source_sight(0, 10)]), source_topic("bad", [source_sight(5, 10)] * 2)]
+    holder = order("b", topics=".*").holder("bad", "bad")
+    made = plan(
+        [snapshot(*looks)], held_by=lambda link, topic: holder if (link, topic) == (LINK, "bad") else None
+    )
+    assert [copy.spec.partition.source_topic for copy in made.copies] == ["orders"]
+    assert [creation.topic for creation in made.creations] == ["orders"]
+    assert (made.refusals, made.warnings) == ((), ())
+    assert [(each.partition.source_topic, each.partition.partition) for each in made.left] == [
+        ("bad", 0),
+        ("bad", 1),
+    ]
+    assert {(each.holder, each.next_offset, each.goal) for each in made.left} == {(holder, None, 10)}
 
 
 # -- topics and partitions

@@ -211,12 +211,12 @@ def test_everything_that_is_missing_is_told_at_once_errors_first() -> None:
     ]
 
 
-def test_the_group_that_must_be_readable_is_the_one_of_the_election() -> None:
+def test_the_groups_that_must_be_readable_are_those_of_the_election() -> None:
     source, target = clusters()
     target.heartbeat = ErrorCode.GROUP_AUTHORIZATION_FAILED
     (found,) = check(source, target)
-    assert found.names == ("heliograph.sf-to-nyc.sf-cluster-id",)
-    assert "--group heliograph.sf-to-nyc.sf-cluster-id" in found.hint
+    assert found.names == ("heliograph.sf-cluster-id", "heliograph.sf-to-nyc.sf-cluster-id")
+    assert "--group heliograph.sf-cluster-id --group heliograph.sf-to-nyc.sf-cluster-id" in found.hint
     assert found.topics == ()  # it is about the link as a whole
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.controller.board import Board
-from heliograph.controller.drivership import Active, Role, Seeking, Standby
+from heliograph.controller.drivership import Role, Seeking, Standby
 from heliograph.controller.lane_keeper import LaneView
 from heliograph.controller.mirror import Mirror
 from heliograph.controller.observe import BEING_WRITTEN
@@ -40,6 +40,7 @@ from .observed import (
     span,
     target_topic,
 )
+from .played import elected
 from .source_fake import Source, clusters_of
 
 SERVERS = ("sf:9092", "nyc:9092")
@@ -102,7 +103,7 @@ def row_of(sight: PartitionSight, *, live: Iterable[Row] = (), source: Source | 
 def told(
     *boards: Board,
     cluster_ids: tuple[str, str] | None = (SF_ID, NYC_ID),
-    role: Role = Active(generation=1, member="me"),  # noqa: B008 - a frozen value
+    role: Role = elected(1),  # noqa: B008 - a frozen value
 ) -> list[Row]:
     """What running mirrors with these boards say, as it comes over their sockets."""
     answers = []
@@ -348,7 +349,28 @@ def test_a_link_whose_only_run_stands_by_is_shown_as_that() -> None:
     assert link["partitions"][0]["state"] == "unknown"  # what its driver does, a standby cannot know
 
 
-@pytest.mark.parametrize("role", [Active(generation=2, member="me"), Seeking()])
+def test_a_run_that_stands_by_says_who_holds_what_it_wants() -> None:
+    board = Board([copy(partition())], [])
+    board.stand_by(LINK.name, "b (pid 7), link theirs")
+    live = told(board, role=Standby(active="b (pid 7), link theirs"))
+    link = link_of(mirrored_sight(source_end=5, target_end=5), live=live)
+    (row,) = link["partitions"]
+    assert (link["state"], row["state"]) == ("standby", "pending")
+    assert row["error"] == "it is held by b (pid 7), link theirs; this run takes it over when that one ends"
+
+
+@pytest.mark.parametrize("holder_first", [True, False])
+def test_who_holds_a_partition_is_heard_over_one_that_is_kept_from_it(holder_first: bool) -> None:
+    """Two configs of one user may have links of one name that share some topics."""
+    kept, holder = Board([copy(partition())], []), Board([copy(partition())], [])
+    kept.stand_by(LINK.name, "the other")
+    holder.report(3, progress(partition(), 5))
+    live = told(*((holder, kept) if holder_first else (kept, holder)))
+    row = row_of(mirrored_sight(source_end=5, target_end=5), live=live)
+    assert (row["state"], row["lane"], row["error"]) == ("copying", 3, None)
+
+
+@pytest.mark.parametrize("role", [elected(2), Seeking()])
 @pytest.mark.parametrize("standby_first", [True, False])
 def test_a_links_driver_is_heard_over_one_that_stands_by(role: Role, standby_first: bool) -> None:
     board = Board([copy(partition())], [])

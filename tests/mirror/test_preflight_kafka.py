@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 from heliograph.cluster.admin import read_state_lasts_ms
 from heliograph.cluster.rights import Right
 from heliograph.controller.clusters import Clusters
-from heliograph.controller.drivership import Active, Drivership, group_of
+from heliograph.controller.drivership import Active, Candidate, Drivership
 from heliograph.controller.finding import Finding, Resource, Severity
 from heliograph.controller.preflight import preflight_links
 from heliograph.lab.cluster import LabCluster
@@ -157,7 +157,7 @@ def test_a_guarded_target_names_what_it_lacks(guarded: Guarded, source_cluster: 
     guarded.allow(ResourceType.TOPIC, "unwritable", AclOperation.READ, AclOperation.DESCRIBE_CONFIGS)
     findings = check(source, guarded.bootstrap_servers, ["unwritable", "not-there"])
     found = told(findings)
-    ((_, _, _), (group,)) = next(item for item in found.items() if item[0][2] is Resource.GROUP)
+    ((_, _, _), groups) = next(item for item in found.items() if item[0][2] is Resource.GROUP)
     error, topic_kind, new = Severity.ERROR, Resource.TOPIC, ("not-there",)
     assert found == {
         (error, Right.WRITE, topic_kind): ("unwritable",),
@@ -165,11 +165,11 @@ def test_a_guarded_target_names_what_it_lacks(guarded: Guarded, source_cluster: 
         (error, Right.READ, topic_kind): new,
         (error, Right.DESCRIBE_CONFIGS, topic_kind): new,
         (error, Right.CREATE, topic_kind): new,
-        (error, Right.READ, Resource.GROUP): (group,),
+        (error, Right.READ, Resource.GROUP): groups,
         (Severity.WARNING, None, topic_kind): new,
         (Severity.WARNING, Right.DESCRIBE_CONFIGS, Resource.CLUSTER): (),
     }
-    assert group.startswith("heliograph.link.")
+    assert {group.rpartition(".")[0] for group in groups} == {"heliograph", "heliograph.link"}
 
 
 def test_the_least_rights_are_enough_to_elect_create_and_mirror(
@@ -182,7 +182,7 @@ def test_the_least_rights_are_enough_to_elect_create_and_mirror(
     read, write, configs = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE_CONFIGS
     guarded.allow(ResourceType.TOPIC, "full", read, write, configs)
     guarded.allow(ResourceType.TOPIC, "least-", read, write, configs, AclOperation.CREATE, prefixed=True)
-    guarded.allow(ResourceType.GROUP, "heliograph.link.", read, prefixed=True)
+    guarded.allow(ResourceType.GROUP, "heliograph.", read, prefixed=True)
     guarded.allow(ResourceType.BROKER, CLUSTER, configs)
 
     settings = settings_for(source, target, ["full", "least-new"])
@@ -200,14 +200,21 @@ async def _elected(settings: Settings) -> tuple[bool, int | None]:
     clusters = Clusters(settings)
     await clusters.connect()
     target = clusters.target("link")
-    group = group_of("link", clusters.source("link").metadata.cluster_id)
+    link = clusters.link("link")
+    candidate = Candidate(
+        claim=link.claim,
+        fingerprint=link.fingerprint,
+        target=target,
+        source_cluster_id=clusters.source("link").metadata.cluster_id,
+        target_cluster_id=target.metadata.cluster_id,
+    )
     active = asyncio.Event()
 
     def tell(_link: str, role: object) -> None:
         if isinstance(role, Active):
             active.set()
 
-    drivership = Drivership({"link": (target, group)}, tell, {"link": "config"})
+    drivership = Drivership([candidate], tell)
     try:
         drivership.start()
         async with asyncio.timeout(TIMEOUT_S):

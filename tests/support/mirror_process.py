@@ -48,12 +48,14 @@ def write_config(
 
 
 class MirrorProcess:
-    """Ends what it started, whatever happens; `log` is what it wrote to stderr."""
+    """Ends what it started, whatever happens; `log` is what it wrote to stderr. `code`: where its package is, if not
+    where that of the tests is."""
 
-    def __init__(self, config: Path, *arguments: str, runtime: Path) -> None:
-        self._config, self._arguments = config, arguments
+    def __init__(self, config: Path, *arguments: str, runtime: Path, code: Path | None = None) -> None:
+        self._config, self._arguments, self._code = config, arguments, code
         self._log_path = runtime / f"mirror-{time.monotonic_ns()}.log"
-        self._environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
+        elsewhere = {"PYTHONPATH": str(code)} if code is not None else {}
+        self._environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime), **elsewhere}
         self._runtime = runtime
         self._command = [
             sys.executable,
@@ -87,7 +89,8 @@ class MirrorProcess:
     def again(self) -> MirrorProcess:
         """The same command, started again; whatever is left of this one is ended."""
         self.__exit__()
-        return MirrorProcess(self._config, *self._arguments, runtime=self._runtime).__enter__()
+        same = MirrorProcess(self._config, *self._arguments, runtime=self._runtime, code=self._code)
+        return same.__enter__()
 
     @property
     def log(self) -> str:

@@ -1,7 +1,8 @@
-"""One active driver per link: an election by a consumer group on the target cluster.
+"""A member of an election: a consumer group on the target cluster.
 
 Owns the task that asks the group's coordinator, finds it again when it moves, and tells when the role changes. What
-answers mean is group_membership.py's. Must not know what a driver does with its role.
+answers mean is group_membership.py's, what members tell each other their protocol's. Must not know what a driver does
+with its role.
 
 Its connections are its own, one group's each: a coordinator answers a join only when the rebalance is over, and nothing
 else may wait behind that. It goes on for ever: no answer, no error and no bug ends it but `aclose`.
@@ -13,21 +14,21 @@ import asyncio
 import contextlib
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.connection import Connection
-from heliograph.cluster.group_membership import Active, Membership, Role, Seeking, Standby, Then
+from heliograph.cluster.group_membership import Membership, Then
+from heliograph.cluster.group_protocol import GroupProtocol
 from heliograph.cluster.group_requests import Ask
 from heliograph.cluster.messages import call, unpacking
+from heliograph.cluster.standing import Role, Seeking
 from heliograph.model.clock import clock_of_suspended_time
 from heliograph.model.errors import BrokerRefused, Disconnected, ProtocolError, RequestFailed
 from heliograph.wire.error_codes import ErrorCode
-
-__all__ = ["Active", "Election", "Role", "Seeking", "Standby"]
 
 GROUP_KEY_TYPE = 0
 HEARTBEAT_S = 1.0
@@ -39,17 +40,14 @@ Clock = Callable[[], float]
 
 
 class Election:
-    """`on_change(role)` is called in the event loop at every change; `role` and `lease_until` are exact at any time.
-
-    `describe` is JSON that the other members read: "host" and "pid".
-    """
+    """`on_change(role)` is called in the event loop at every change; `role` and `lease_until` are exact at any time."""
 
     def __init__(
         self,
         client: ClusterClient,
         group: str,
+        protocol: GroupProtocol,
         *,
-        describe: Mapping[str, Any],
         on_change: Callable[[Role], None],
         clock: Clock = clock_of_suspended_time,
     ) -> None:
@@ -58,7 +56,7 @@ class Election:
         self._purpose = f"election of {group}"
         self._clock = clock
         self._on_change = on_change
-        self._membership = Membership(group, describe)
+        self._membership = Membership(group, protocol)
         self._told: Role = Seeking()
         self._coordinator: int | None = None
         self._turn = random.randrange(1 << 16)
@@ -71,8 +69,8 @@ class Election:
 
     @property
     def lease_until(self) -> float:
-        """On `clock`: before it no other member can be active. Minus infinity unless this one is, and was told so:
-        other threads must not hear of a new term before the listener has ended what was of the old one."""
+        """On `clock`: until then the role gives rights. Minus infinity unless it was told: other threads must not hear
+        of a new term before the listener has ended what was of the old one."""
         return self._membership.lease_until if self._told == self.role else -math.inf
 
     def start(self) -> None:

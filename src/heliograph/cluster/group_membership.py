@@ -1,60 +1,36 @@
 """One member of a classic consumer group, without I/O: what to ask next, and what each answer means.
 
-Owns the rules of the election. Must not know connections, time or tasks: moments are arguments, in seconds of a clock
-that counts suspended time. The active member is the group's leader: Kafka keeps it while it is a member.
+Owns the rules of membership and of the lease. Must not know connections, time or tasks: moments are arguments, in
+seconds of a clock that counts suspended time. What members tell each other, and what that makes of them, is the
+group's protocol: claims_group.py and, for one version, leader_group.py.
 
     ┌──▶ JOIN ──0──▶ SYNC ──0──▶ MEMBER (heartbeats)
-    │                 │            │   27, a rebalance: join again, the role stays
-    └─────────────────┴────────────┘   22, 25, 82, out of the group: the role is lost at once
+    │                 │            │   27, a rebalance: join again, the standing stays (if the protocol keeps it)
+    └─────────────────┴────────────┘   22, 25, 82, out of the group: the standing is lost at once
 
 **The lease.** A coordinator drops a member a session timeout after it last heard of it, or a rebalance timeout after a
 rebalance began; both are `session_s`. Counted from when the last request that was answered with 0 was *sent*, the lease
 ends before that. An answer of REBALANCE_IN_PROGRESS does not renew it: it says that we are a member still, not that we
-will have joined in time. So while it holds no other member can be active (P2), as long as there is one coordinator.
+will have joined in time. So while it runs, no generation without us was formed, as long as there is one coordinator.
+A claim in front of ours is gone only from a generation without its member: that is why it is safe to take over then.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
 from heliograph.cluster import group_requests
+from heliograph.cluster.group_protocol import GroupProtocol
 from heliograph.cluster.group_requests import Ask
 from heliograph.cluster.messages import unpacking
+from heliograph.cluster.standing import Role, Seeking, Standing, Term
 from heliograph.model.errors import ProtocolError
 from heliograph.wire.error_codes import ErrorCode
 
 SESSIONS_S = (6, 10, 30)  # the least that brokers accept by default; then what others may ask for
 REBALANCE_SLACK_S = 3.0  # the coordinator ends a rebalance itself; only a dead one is cut off
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Active:
-    """`member`: our name in the group. As long as it stays, nobody else was active since the generation before."""
-
-    generation: int
-    member: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standby:
-    """`active` says who is, in words; None where its description cannot be read. `alike`: it has our config."""
-
-    active: str | None
-    alike: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seeking:
-    """Not a member now, or not known to be one still. `problem` says why, with what to do about it."""
-
-    problem: str | None = None
-
-
-Role = Active | Standby | Seeking
 
 
 class Then(Enum):
@@ -78,18 +54,16 @@ _OUT = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, Err
 
 
 class Membership:
-    """`describe` tells the others who this is: host and pid."""
-
-    def __init__(self, group: str, describe: Mapping[str, Any]) -> None:
+    def __init__(self, group: str, protocol: GroupProtocol) -> None:
         self._group = group
-        self._describe = dict(describe)
+        self._protocol = protocol
         self._phase = _Phase.JOIN
         self._member_id = ""
         self._generation = -1
         self._leader = ""
-        self._members: tuple[str, ...] = ()
+        self._members: dict[str, bytes] = {}  # by name what each says of itself; only the leader is told
         self._nth_session = 0
-        self._granted: Active | Standby | None = None
+        self._standing: Standing | None = None
         self._until = -math.inf
         self._problem: str | None = None
 
@@ -99,19 +73,27 @@ class Membership:
 
     @property
     def lease_until(self) -> float:
-        """Until when nobody else can be active; minus infinity unless we are."""
-        return self._until if isinstance(self._granted, Active) else -math.inf
+        """Until when our standing gives rights; minus infinity where it gives none."""
+        standing = self._standing
+        return self._until if standing is not None and standing.holds else -math.inf
+
+    @property
+    def _leads(self) -> bool:
+        return self._member_id != "" and self._leader == self._member_id
 
     def role(self, now: float) -> Role:
-        if self._granted is None:
+        if self._standing is None:
             return Seeking(problem=self._problem)
         if now < self._until:
-            return self._granted
+            return self._standing
         return Seeking(problem=self._problem or f"no heartbeat was answered for {self.session_s} s")
 
     def trouble(self, problem: str) -> None:
-        """Nothing was heard from the coordinator: the role stays until its time is over."""
+        """Nothing was heard from the coordinator: the standing stays until its time is over. A join that was not
+        answered may be executed yet: see `keeps_id`."""
         self._problem = problem
+        if self._phase is _Phase.JOIN and not self._protocol.keeps_id(self._leads):
+            self._become_another()
 
     # -- what to ask
 
@@ -119,25 +101,31 @@ class Membership:
         me = (self._group, self._member_id)
         rebalance_s = self.session_s + REBALANCE_SLACK_S
         if self._phase is _Phase.JOIN:
-            return group_requests.join(*me, self._describe, session_s=self.session_s, timeout_s=rebalance_s)
+            said = (self._protocol.name, self._protocol.metadata())
+            return group_requests.join(*me, *said, session_s=self.session_s, timeout_s=rebalance_s)
         if self._phase is _Phase.SYNC:
-            return group_requests.sync(*me, self._generation, self._assignments(), timeout_s=rebalance_s)
+            said_to = self._assignments()
+            name = self._protocol.name
+            return group_requests.sync(*me, self._generation, name, said_to, timeout_s=rebalance_s)
         return group_requests.heartbeat(*me, self._generation, timeout_s=self.session_s / 3)
 
     def leave(self) -> Ask | None:
-        """Give up role and lease; what to tell the coordinator, if it knows us."""
-        member_id, self._member_id = self._member_id, ""
+        """Give up standing and lease; what to tell the coordinator, if it knows us."""
+        member_id = self._member_id
+        self._become_another()
         self._lose(None)
         return (
             group_requests.leave(self._group, member_id, timeout_s=self.session_s / 3) if member_id else None
         )
 
     def _assignments(self) -> list[tuple[str, bytes]]:
-        """The leader tells every member who is active: itself."""
-        if self._leader != self._member_id:
+        if not self._leads:
             return []
-        active = group_requests.active_member(self._member_id, self._describe)
-        return [(member, active) for member in self._members]
+        return list(self._protocol.assign(self._term, self._members).items())
+
+    @property
+    def _term(self) -> Term:
+        return Term(generation=self._generation, member=self._member_id)
 
     # -- what an answer means
 
@@ -150,34 +138,29 @@ class Membership:
             if self._phase is _Phase.JOIN:
                 return self._joined(response)
             if self._phase is _Phase.SYNC:
-                self._granted = self._role_in_group(response.assignment)
+                said = bytes(response.assignment)
+                self._standing = self._protocol.standing(said, self._term, self._leads)
                 self._phase = _Phase.MEMBER
         self._until = sent_at + self.session_s
         self._problem = None
         return Then.REST
 
     def _joined(self, response: Any) -> Then:
-        members = tuple(str(member.member_id) for member in response.members)
+        members = {str(member.member_id): bytes(member.metadata) for member in response.members}
         if not response.member_id:
             raise ProtocolError(f"group {self._group}: a member without an id")
         self._member_id, self._leader = str(response.member_id), str(response.leader)
         self._generation, self._members = int(response.generation_id), members
-        if self._leader != self._member_id and isinstance(self._granted, Active):
-            self._lose(f"group {self._group}: another member leads it now")
+        self._keep_or_lose(f"group {self._group}: another member leads it now")
         self._phase = _Phase.SYNC
         return Then.GO_ON
-
-    def _role_in_group(self, assignment: bytes) -> Active | Standby:
-        if self._leader == self._member_id:
-            return Active(generation=self._generation, member=self._member_id)
-        active = group_requests.active_in_words(assignment)
-        return Standby(active=active, alike=group_requests.is_alike(assignment, self._describe))
 
     def _refused(self, code: int, response: Any) -> Then:
         if code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = str(response.member_id)
             return Then.GO_ON
         if code == ErrorCode.REBALANCE_IN_PROGRESS and self._phase is not _Phase.JOIN:
+            self._keep_or_lose(None)  # before the join is sent
             self._phase = _Phase.JOIN
             return Then.GO_ON
         if code == ErrorCode.INVALID_SESSION_TIMEOUT and self._nth_session + 1 < len(SESSIONS_S):
@@ -187,16 +170,25 @@ class Membership:
         if code in _OUT:
             self._lose(self._problem)
             if code != ErrorCode.ILLEGAL_GENERATION:  # which a member of a newer generation is told, too
-                self._member_id = ""
+                self._become_another()
         elif code == ErrorCode.INVALID_SESSION_TIMEOUT:
             self._nth_session = 0
         elif self._phase is _Phase.SYNC and code not in _ELSEWHERE:
             self._phase = _Phase.JOIN
         return Then.FIND if code in _MOVED else Then.BACK_OFF
 
+    def _keep_or_lose(self, problem: str | None) -> None:
+        standing = self._standing
+        if standing is not None and not self._protocol.keeps(standing, self._leads):
+            self._lose(problem)
+
     def _lose(self, problem: str | None) -> None:
-        self._granted, self._until, self._problem = None, -math.inf, problem
+        self._standing, self._until, self._problem = None, -math.inf, problem
         self._phase = _Phase.JOIN
+
+    def _become_another(self) -> None:
+        self._member_id = ""
+        self._protocol.forget()
 
     def _in_words(self, code: int) -> str:
         said = f"group {self._group}: {ErrorCode.name_of(code)}"

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from heliograph.controller.plan import CopyPartition, RefusePartition
+from heliograph.controller.plan import CopyPartition, LeavePartition, RefusePartition
 from heliograph.engine.assignment import Progress
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import PartitionState
@@ -21,6 +21,8 @@ class BoardRow:
 
     `records`, `size_bytes`: copied by this run, as its lanes have counted. A lane that is killed has copied a little
     more than it told: offsets say how far a copy is, not how many records it holds.
+
+    `held_by`: which other run keeps this one from copying it, in words.
     """
 
     partition: MirrorPartition
@@ -38,6 +40,7 @@ class BoardRow:
     event: str | None = None
     bound_by: str | None = None
     refused: bool = False  # stopped by a plan, and not by what a lane met
+    held_by: str | None = None
 
     @property
     def reached_goal(self) -> bool:
@@ -108,8 +111,18 @@ class Board:
             state = row.state if row.state is PartitionState.STOPPED else PartitionState.PENDING
             self.rows[partition] = replace(row, lane=None, state=state, bound_by=None)
 
+    def stand_by(self, link: str, active: str) -> None:
+        """Another run is the link's active driver."""
+        for key, row in self.rows.items():
+            if key.link == link:
+                self.rows[key] = replace(row, held_by=active)
+
     def adopt(
-        self, link: str, copies: Iterable[CopyPartition], refusals: Iterable[RefusePartition]
+        self,
+        link: str,
+        copies: Iterable[CopyPartition],
+        refusals: Iterable[RefusePartition],
+        left: Iterable[LeavePartition] = (),
     ) -> list[BoardRow]:
         """A link's rows, as planned just now; those that are refused and were not stopped before."""
         known = {key: row for key, row in self.rows.items() if key.link == link}
@@ -118,10 +131,12 @@ class Board:
         for copy in copies:
             row = _pending(copy)
             self.rows[row.partition] = _continued(known.get(row.partition), row)
+        for row in map(_left, left):
+            self.rows[row.partition] = _continued(known.get(row.partition), row)
         told = []
         for row in map(_refused, refusals):
             before = known.get(row.partition)
-            self.rows[row.partition] = before if before is not None and _stopped_by_lane(before) else row
+            self.rows[row.partition] = _continued(before, row) if before and _stopped_by_lane(before) else row
             if before is None or before.state is not PartitionState.STOPPED:
                 told.append(row)
         return told
@@ -137,7 +152,7 @@ class Board:
     def _tell(self, partitions: Iterable[MirrorPartition], trouble: str | None, hint: str | None) -> None:
         for key in partitions:
             row = self.rows[key]
-            if row.state is not PartitionState.STOPPED:
+            if row.state is not PartitionState.STOPPED and row.held_by is None:
                 self.rows[key] = replace(row, trouble=trouble, hint=hint)
 
     # -- sums
@@ -199,7 +214,7 @@ def _continued(before: BoardRow | None, row: BoardRow) -> BoardRow:
     if before is None:
         return row
     if _stopped_by_lane(before):
-        return before
+        return replace(before, held_by=row.held_by)
     goal = row.goal if before.goal is None else before.goal
     return replace(row, goal=goal, records=before.records, size_bytes=before.size_bytes)
 
@@ -216,6 +231,17 @@ def _pending(copy: CopyPartition) -> BoardRow:
         next_offset=copy.next_offset or 0,
         source_end=copy.source_end,
         goal=copy.goal,
+    )
+
+
+def _left(left: LeavePartition) -> BoardRow:
+    return BoardRow(
+        partition=left.partition,
+        state=PartitionState.PENDING,
+        next_offset=left.next_offset or 0,
+        source_end=left.goal or 0,
+        goal=left.goal,
+        held_by=str(left.holder),
     )
 
 

@@ -59,9 +59,8 @@ class Clusters:
                 hint=f"check clusters.{client.name}.bootstrap.servers",
             ) from None
 
-    def fingerprint(self, link: str) -> str:
-        """The same for two runs that copy the same topics of this link to the same names."""
-        return next(each for each in self._settings.links if each.name == link).fingerprint
+    def link(self, name: str) -> Link:
+        return next(link for link in self._settings.links if link.name == name)
 
     def target(self, link: str) -> ClusterClient:
         return self._clients[link, "target"]
@@ -95,7 +94,7 @@ class Clusters:
             )
 
     async def observe_link(self, name: str) -> LinkSnapshot:
-        return await self._observe(next(link for link in self._settings.links if link.name == name))
+        return await self._observe(self.link(name))
 
     async def preflight(self, snapshots: Sequence[LinkSnapshot]) -> tuple[Finding, ...]:
         """What is missing for the links to work; reads only."""

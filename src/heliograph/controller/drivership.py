@@ -1,7 +1,8 @@
-"""Which links this run is the active driver of: one election for each, on the link's target cluster.
+"""What this run may copy: the elections that its links take part in, on their target clusters, and what comes of them.
 
-Two runs of one link may be on different machines; the group of the election is named by the link and the source's
-cluster id, so that it is the same for both. Knows nothing of lanes.
+One member for each pair of a target and a source cluster, of all links between the two (cluster/claims_group.py), and
+for this one version one for each link (cluster/leader_group.py): a link is ours while both say so, for as long as both
+say. Which of its topics are, the order of the claims tells. Knows nothing of lanes.
 """
 
 from __future__ import annotations
@@ -9,54 +10,143 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
+from heliograph.cluster.claims_group import ClaimsGroup, claims_group_of
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.election import Active, Election, Role, Seeking, Standby
-from heliograph.cluster.group_requests import CONFIG
+from heliograph.cluster.election import Election
+from heliograph.cluster.leader_group import LeaderGroup, leader_group_of
+from heliograph.cluster.standing import Permitted, Placed, Seeking, Standby, Term
+from heliograph.cluster.standing import Role as Standing
+from heliograph.model.claims import Claim, Claimant, Claims, Holder
 from heliograph.model.clock import clock_of_suspended_time
 
 LEASE_MOST_S = 10.0
 
-__all__ = ["Active", "Drivership", "Role", "Seeking", "Standby", "group_of"]
+__all__ = ["Active", "Candidate", "Drivership", "Role", "Seeking", "Standby", "groups_of"]
 
 
-def group_of(link: str, source_cluster_id: str) -> str:
-    return f"heliograph.{link}.{source_cluster_id}"
+def groups_of(link: str, source_cluster_id: str) -> tuple[str, str]:
+    """The groups that a link's driver is a member of."""
+    return claims_group_of(source_cluster_id), leader_group_of(link, source_cluster_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Active:
+    """`terms`: of every group that was asked. As long as their members stay, and generations follow each other, nobody
+    else can have held what is ours."""
+
+    terms: tuple[Term, ...]
+    claims: Claims = Claims()  # noqa: RUF009 - a frozen value
+
+    @property
+    def generation(self) -> int:
+        return self.terms[0].generation
+
+    @property
+    def in_front(self) -> tuple[Claimant, ...]:
+        return self.claims.in_front_of(self.terms[0].member)
+
+    def held_by(self, link: str, source_topic: str, target_topic: str) -> Holder | None:
+        """Who else holds it; None: it is this link's."""
+        holder = self.claims.holder(source_topic, target_topic)
+        if holder is None or (holder.claimant.member == self.terms[0].member and holder.link == link):
+            return None
+        return holder
+
+    def all_held_by(self, claim: Claim) -> Holder | None:
+        """Who else holds all that this link of ours selects, whatever topics there are."""
+        return self.claims.twin_of(claim, self.terms[0].member)
+
+
+Role = Active | Standby | Seeking
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A link that wants to be driven. `fingerprint` of its config: for runs of the version before."""
+
+    claim: Claim
+    fingerprint: str
+    target: ClusterClient
+    source_cluster_id: str
+    target_cluster_id: str
+
+    @property
+    def link(self) -> str:
+        return self.claim.link
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        return self.target_cluster_id, self.source_cluster_id
 
 
 class Drivership:
-    """`on_change(link, role)` is called in the event loop. By link: `groups`, where to elect and by which group, and
-    `fingerprints` of the configs, which the others compare with their own."""
+    """`on_change(link, role)` is called in the event loop."""
 
-    def __init__(
-        self,
-        groups: Mapping[str, tuple[ClusterClient, str]],
-        on_change: Callable[[str, Role], None],
-        fingerprints: Mapping[str, str],
-    ) -> None:
-        who = {"host": socket.gethostname(), "pid": os.getpid()}
-
-        def tell(link: str) -> Callable[[Role], None]:
-            return lambda role: on_change(link, role)
-
-        self._elections = {
-            link: Election(client, group, describe={**who, CONFIG: fingerprints[link]}, on_change=tell(link))
-            for link, (client, group) in groups.items()
+    def __init__(self, candidates: Sequence[Candidate], on_change: Callable[[str, Role], None]) -> None:
+        me = (socket.gethostname(), os.getpid())
+        self._on_change = on_change
+        self._told: dict[str, Role] = {each.link: Seeking() for each in candidates}
+        self._elections: dict[str, tuple[Election, ...]] = {}  # by link
+        self._standings: dict[str, list[Standing]] = {
+            each.link: [Seeking(), Seeking()] for each in candidates
         }
+        together: dict[tuple[str, str], list[Candidate]] = {}
+        for each in candidates:
+            together.setdefault(each.pair, []).append(each)
+        for (_, source_id), links in together.items():
+            of_all = Election(
+                links[0].target,
+                claims_group_of(source_id),
+                ClaimsGroup(*me, [each.claim for each in links]),
+                on_change=partial(self._heard, [each.link for each in links], 0),
+            )
+            for each in links:
+                of_link = Election(
+                    each.target,
+                    leader_group_of(each.link, source_id),
+                    LeaderGroup(*me, each.fingerprint),
+                    on_change=partial(self._heard, [each.link], 1),
+                )
+                self._elections[each.link] = (of_all, of_link)
+
+    @property
+    def _each(self) -> set[Election]:
+        return {election for both in self._elections.values() for election in both}
 
     def start(self) -> None:
-        for election in self._elections.values():
+        for election in self._each:
             election.start()
 
     async def aclose(self, *, leave: bool = True) -> None:
         """Step down: with `leave` a standby takes over at once, else when the last lease is over."""
-        await asyncio.gather(*(election.aclose(leave=leave) for election in self._elections.values()))
+        await asyncio.gather(*(election.aclose(leave=leave) for election in self._each))
 
     def grants(self) -> dict[str, float]:
         """How long, in seconds from now, each link is ours for certain. May be called from any thread."""
         now = clock_of_suspended_time()
         return {
-            link: max(min(election.lease_until - now, LEASE_MOST_S), 0.0)
-            for link, election in self._elections.items()
+            link: max(min(*(election.lease_until - now for election in both), LEASE_MOST_S), 0.0)
+            for link, both in self._elections.items()
         }
+
+    def _heard(self, links: Sequence[str], which: int, standing: Standing) -> None:
+        for link in links:
+            self._standings[link][which] = standing
+            role = _role(*self._standings[link])
+            if role != self._told[link]:
+                self._told[link] = role
+                self._on_change(link, role)
+
+
+def _role(of_all: Standing, of_link: Standing) -> Role:
+    match of_all, of_link:
+        case _, Standby():  # a run of the version before is active, whatever the claims say
+            return of_link
+        case Placed(term=term, claims=claims), Permitted(term=permitted):
+            return Active(terms=(term, permitted), claims=claims)
+    problems = [each.problem for each in (of_all, of_link) if isinstance(each, Seeking) and each.problem]
+    return Seeking(problem="; ".join(problems) or None)

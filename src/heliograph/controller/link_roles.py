@@ -2,7 +2,11 @@
 
     seeking ──▶ standby ──▶ active ──▶ prepared (observed again, planned, its topics made)
        ▲ ▲─────────┘           │
-       └───────────────────────┘  the same member, in this generation or the next: nobody else was active, all goes on
+       └───────────────────────┘  the same member still (`_carries_on`): nobody else was active, all goes on
+
+A link whose topics are all held by others stands by; one of which some are is active with the rest. While a run is a
+member it loses no topic. When a claim in front of it goes, and with it the holder of a topic of ours, the link is
+withdrawn and prepared again.
 
 Owns the elections. Must not know lanes: it tells what happens as events.
 """
@@ -14,9 +18,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from heliograph.cluster.standing import Term
 from heliograph.controller.clusters import Clusters
-from heliograph.controller.drivership import Active, Drivership, Role, Seeking, Standby, group_of
-from heliograph.controller.plan import Plan
+from heliograph.controller.drivership import Active, Candidate, Drivership, Role, Seeking, Standby
+from heliograph.controller.finding import listed
+from heliograph.controller.plan import LeavePartition, Plan
 from heliograph.controller.preparation import prepare
 from heliograph.model.errors import ClusterUnreachable
 from heliograph.model.events import Event
@@ -37,9 +43,11 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class StoodDown:
-    """Another run is the link's active driver, or may have been: lanes must let go of its partitions."""
+    """Another run is the link's active driver, or may have been: lanes must let go of its partitions. `active`: who is
+    it, in words, if one is known."""
 
     link: str
+    active: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +74,24 @@ class LinkRoles:
         self._clusters = clusters
         self._on_event = on_event
         self._terms: dict[str, Active] = {}  # of the links that are ours
+        self._behind: dict[str, Standby] = {}  # those whose topics are all held by others
+        self._left: dict[str, tuple[LeavePartition, ...]] = {}  # of those that are prepared
         self._mirrored: dict[str, set[str]] = {link: set() for link in cluster_ids}  # target topics
         self._ready: set[str] = set()  # prepared, and not withdrawn since
         self._granted: frozenset[str] = frozenset()  # replaced, never changed: other threads read it
         self._preparing: dict[str, asyncio.Task[None]] = {}
         self._telling: dict[str, asyncio.TimerHandle] = {}  # of links that nobody is known to drive
-        groups = {
-            link: (clusters.target(link), group_of(link, source_id))
-            for link, (source_id, _) in cluster_ids.items()
-        }
-        self._drivership = make_drivership(
-            groups, self._changed, {link: clusters.fingerprint(link) for link in groups}
-        )
+        candidates = [
+            Candidate(
+                claim=clusters.link(link).claim,
+                fingerprint=clusters.link(link).fingerprint,
+                target=clusters.target(link),
+                source_cluster_id=source_id,
+                target_cluster_id=target_id,
+            )
+            for link, (source_id, target_id) in cluster_ids.items()
+        ]
+        self._drivership = make_drivership(candidates, self._changed)
 
     def start(self) -> None:
         self._drivership.start()
@@ -108,18 +122,22 @@ class LinkRoles:
         await self._drivership.aclose(leave=leave)
 
     def _changed(self, link: str, role: Role) -> None:
-        self.roles[link] = role
         match role:
             case Active():
                 self._elected(link, role)
-            case Standby(active=active, alike=alike):
-                _tell_standby(link, active or "another driver", alike=alike)
+            case Standby():
                 self._terms.pop(link, None)
-                self._withdraw(link)
+                self._withdraw(link, role.active)
+                self._stand_by(link, role)
             case Seeking():
+                self.roles[link] = role
                 self._tell_later(link)
                 return
         self._tell_nothing(link)
+
+    def _stand_by(self, link: str, role: Standby) -> None:
+        self.roles[link] = role
+        _tell_standby(link, role.active or "another driver", alike=role.alike)
 
     def _tell_later(self, link: str) -> None:
         """What lasts for a moment only, a coordinator that is being made, say, is no trouble. Trouble whose words
@@ -141,39 +159,80 @@ class LinkRoles:
 
     def _elected(self, link: str, term: Active) -> None:
         before, self._terms[link] = self._terms.get(link), term
-        if before is not None and _carries_on(before, term):
+        if before is not None and _carries_on(before, term) and self._same_holders(link, before, term):
+            self.roles[link] = self._behind.get(link, term)
             return
-        words = "link %s: this run is the active driver (generation %d)"
-        log.info(words, link, term.generation, extra={"event": Event.ACTIVE})
-        self._withdraw(link)
-        task = asyncio.get_running_loop().create_task(self._prepare(link))
+        holder = term.all_held_by(self._clusters.link(link).claim)
+        self._withdraw(link, None if holder is None else str(holder))
+        if holder is not None:
+            self._stand_behind(link, str(holder))
+            return
+        self.roles[link] = term
+        task = asyncio.get_running_loop().create_task(self._prepare(link, term))
         self._preparing[link] = task
         task.add_done_callback(self._prepared)
 
-    def _withdraw(self, link: str) -> None:
+    def _same_holders(self, link: str, before: Active, now: Active) -> bool:
+        """Whether every topic of the link belongs to whom it did. Not known while it is prepared, or stands by."""
+        if before.in_front == now.in_front:
+            return True
+        if link not in self._left or not set(now.in_front) <= set(before.in_front):
+            return False
+        return all(
+            now.held_by(link, each.partition.source_topic, each.partition.target_topic) == each.holder
+            for each in self._left[link]
+        )
+
+    def _stand_behind(self, link: str, holders: str) -> None:
+        self._behind[link] = Standby(active=holders)
+        self._stand_by(link, self._behind[link])
+
+    def _withdraw(self, link: str, active: str | None) -> None:
         """Others are active, or may have been since we were: what an earlier generation began knows nothing of them."""
         self._ready.discard(link)
         self._granted = self._granted - {link}
+        self._behind.pop(link, None)
+        self._left.pop(link, None)
         self._drop_preparation(link)
-        self._on_event(StoodDown(link))
+        self._on_event(StoodDown(link, active))
 
     def _drop_preparation(self, link: str) -> None:
         task = self._preparing.pop(link, None)
         if task is not None:
             task.cancel()
 
-    async def _prepare(self, link: str) -> None:
+    async def _prepare(self, link: str, term: Active) -> None:
         while True:
             try:
-                todo = await prepare(self._clusters, link, self._mirrored[link])
+                todo = await prepare(
+                    self._clusters,
+                    link,
+                    self._mirrored[link],
+                    lambda of, topic: term.held_by(of.name, topic, of.target_topic(topic)),
+                )
             except ClusterUnreachable as problem:
                 log.warning("link %s: %s", link, problem.message, extra={"event": Event.CLUSTER_AWAY})
                 await asyncio.sleep(TRY_AGAIN_S)
             else:
                 self._ready.add(link)
                 self._mirrored[link] |= {copy.spec.partition.target_topic for copy in todo.copies}
+                self._left[link] = todo.left
+                self._tell_outcome(link, term, todo)
                 self._on_event(Prepared(link, todo))
                 return
+
+    def _tell_outcome(self, link: str, term: Active, todo: Plan) -> None:
+        holders = ", and ".join(dict.fromkeys(str(each.holder) for each in todo.left))
+        if todo.left and not todo.partitions:
+            self._stand_behind(link, holders)
+            return
+        words = "link %s: this run is the active driver (generation %d)"
+        log.info(words, link, term.generation, extra={"event": Event.ACTIVE})
+        if todo.left:
+            topics = {each.partition.target_topic for each in todo.left}
+            words = "link %s: %d of its target topics are held by %s: %s; this run takes them over when that one ends"
+            args = (link, len(topics), holders, listed(topics))
+            log.warning(words, *args, extra={"event": Event.OTHER_CONFIG})
 
     def _prepared(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (problem := task.exception()) is not None:
@@ -181,12 +240,24 @@ class LinkRoles:
 
 
 def _carries_on(before: Active, now: Active) -> bool:
-    """Nobody else can have been active in between: who is dropped from a group comes back as another member."""
-    return now.member == before.member and now.generation in (before.generation, before.generation + 1)
+    """Nobody else can have held what is ours in between: who is dropped from a group comes back as another member.
+
+    Among claims a member keeps its place in every later generation. In the link's own group a run of the version before
+    may have led one that we missed."""
+    (old, *olds), (new, *news) = before.terms, now.terms
+    return (
+        new.member == old.member
+        and new.generation >= old.generation
+        and all(_follows(one, other) for one, other in zip(olds, news, strict=True))
+    )
+
+
+def _follows(old: Term, new: Term) -> bool:
+    return new.member == old.member and new.generation in (old.generation, old.generation + 1)
 
 
 def _tell_standby(link: str, active: str, *, alike: bool) -> None:
-    said = f"link {link}: this run stands by and takes over by itself; {active} is active"
+    said = f"link {link}: this run stands by and takes over by itself; the active one is {active}"
     if alike:
         log.info("%s", said, extra={"event": Event.STANDBY})
     else:

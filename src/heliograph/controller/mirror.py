@@ -75,7 +75,7 @@ class Mirror:
         self._events: asyncio.Queue[MirrorEvent] = asyncio.Queue()
         self._make_drivership = make_drivership
         self._roles: LinkRoles | None = None
-        self._adopted: set[str] = set()  # links that are ours, and prepared
+        self._adopted: dict[str, Plan] = {}  # links that are prepared
         self._keeper: LaneKeeper | None = None
         self._clusters = clusters or Clusters(settings)
         self._make_lanes = make_lanes
@@ -177,18 +177,20 @@ class Mirror:
     def _prepared(self, link: str, todo: Plan) -> None:
         assert self._keeper is not None
         assert self._roles is not None
-        for row in self.board.adopt(link, todo.copies, todo.refusals):
+        for row in self.board.adopt(link, todo.copies, todo.refusals, todo.left):
             _say_stopped(row)
         now = clock_of_waits()
         # Lanes of the driver before us may go on for a while, and what they sent may arrive even later.
         clear_at = now + ALIVE_S + self._clusters.flight_s(link)
         self._keeper.adopt(link, todo.copies, clear_at, created={c.topic for c in todo.creations})
         self._roles.grant(link)
-        self._adopted.add(link)
+        self._adopted[link] = todo
 
-    def _stood_down(self, link: str) -> None:
+    def _stood_down(self, link: str, active: str | None) -> None:
         assert self._keeper is not None
-        self._adopted.discard(link)
+        self._adopted.pop(link, None)
+        if active is not None:
+            self.board.stand_by(link, active)
         self._keeper.drop(link)
         # At once: lanes must hear of what is taken back before anything is granted again.
         self._keeper.settle(clock_of_waits())
@@ -260,12 +262,15 @@ class Mirror:
 
     @property
     def _adopted_all(self) -> bool:
-        return self._adopted == {link.name for link in self.settings.links}
+        """All that the links select is this run's."""
+        all_are = set(self._adopted) == {link.name for link in self.settings.links}
+        return all_are and not any(todo.left for todo in self._adopted.values())
 
     def _show(self, now: float) -> None:
         self.board.sample(now)
         standing_by = self._roles is not None and self._roles.standing_by
-        self.phase = "copying" if self._adopted else STANDING_BY if standing_by else "electing"
+        holds = any(todo.partitions or not todo.left for todo in self._adopted.values())
+        self.phase = "copying" if holds else STANDING_BY if standing_by else "electing"
         self._on_tick(self)
 
     async def _take_events(self) -> None:
@@ -284,8 +289,8 @@ class Mirror:
         match event:
             case Prepared(link, todo):
                 self._prepared(link, todo)
-            case StoodDown(link):
-                self._stood_down(link)
+            case StoodDown(link, active):
+                self._stood_down(link, active)
             case Failed(problem):
                 raise problem
             case LaneUp():

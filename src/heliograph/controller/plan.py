@@ -7,7 +7,7 @@ wrong use and stops the whole run before it begins.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from heliograph.controller.finding import Finding, Severity
@@ -22,6 +22,7 @@ from heliograph.model.admission import (
     admit_partition,
     admit_topic,
 )
+from heliograph.model.claims import Holder
 from heliograph.model.errors import ConfigError
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
@@ -64,25 +65,48 @@ class RefusePartition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeavePartition:
+    """Another run holds its topic. Offsets as in `CopyPartition`."""
+
+    partition: MirrorPartition
+    next_offset: int | None
+    goal: int | None
+    holder: Holder
+
+
+HeldBy = Callable[[Link, str], Holder | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     creations: tuple[CreateTopic, ...]
     copies: tuple[CopyPartition, ...]
     refusals: tuple[RefusePartition, ...]
     warnings: tuple[str, ...]
+    left: tuple[LeavePartition, ...] = ()
 
     @property
     def partitions(self) -> int:
         return len(self.copies) + len(self.refusals)
 
 
-def plan(snapshots: Sequence[LinkSnapshot], findings: Sequence[Finding] = ()) -> Plan:
-    """Raises ConfigError for links that cannot go together. `findings`: what a preflight found to be missing."""
+def plan(
+    snapshots: Sequence[LinkSnapshot],
+    findings: Sequence[Finding] = (),
+    held_by: HeldBy = lambda _link, _topic: None,
+) -> Plan:
+    """Raises ConfigError for links that cannot go together. `findings`: what a preflight found to be missing.
+    `held_by`: which other run holds a source topic's target; such a topic is neither judged nor created."""
     _check_links(snapshots)
+    left = [each for snapshot in snapshots for each in _held_elsewhere(snapshot, held_by)]
+    held = {(each.partition.link, each.partition.source_topic) for each in left}
     creations: list[CreateTopic] = []
     copies: list[CopyPartition] = []
     refusals: list[RefusePartition] = []
     for snapshot in snapshots:
         for topic in snapshot.sources:
+            if (snapshot.link.name, topic.name) in held:
+                continue
             missing = _missing(snapshot.link, topic.name, findings)
             _plan_topic(snapshot, topic, missing, creations, copies, refusals)
     warnings = [str(f) for f in findings if f.severity is Severity.WARNING]
@@ -94,7 +118,11 @@ def plan(snapshots: Sequence[LinkSnapshot], findings: Sequence[Finding] = ()) ->
     ]
     warnings += [warning for s in snapshots if (warning := _forgetful(s))]
     return Plan(
-        creations=tuple(creations), copies=tuple(copies), refusals=tuple(refusals), warnings=tuple(warnings)
+        creations=tuple(creations),
+        copies=tuple(copies),
+        refusals=tuple(refusals),
+        warnings=tuple(warnings),
+        left=tuple(left),
     )
 
 
@@ -109,6 +137,21 @@ def _forgetful(snapshot: LinkSnapshot) -> str | None:
         f" an exclusive lease (hint: producer.id.expiration.ms={STATE_LASTS_MS} on its brokers; the least that helps is"
         f" {2 * needed_ms + 2})"
     )
+
+
+def _held_elsewhere(snapshot: LinkSnapshot, held_by: HeldBy) -> list[LeavePartition]:
+    link = snapshot.link
+    return [
+        LeavePartition(
+            partition=MirrorPartition(link.name, topic.name, link.target_topic(topic.name), number),
+            next_offset=_seen_offset(sight),
+            goal=sight.source_end,
+            holder=holder,
+        )
+        for topic in snapshot.sources
+        if (holder := held_by(link, topic.name)) is not None
+        for number, sight in topic.partitions.items()
+    ]
 
 
 def _missing(link: Link, topic: str, findings: Iterable[Finding]) -> Refused | None:

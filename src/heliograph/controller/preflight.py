@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from heliograph.cluster.client import ClusterClient
-from heliograph.controller.drivership import group_of
+from heliograph.controller.drivership import groups_of
 from heliograph.controller.finding import Finding, Severity, Side
 from heliograph.controller.preflight_brokers import (
     SOURCE_NEEDS,
@@ -65,8 +65,8 @@ async def _find(
     findings += apis
     if any(each.severity is Severity.ERROR for each in apis):
         return findings  # its brokers would not understand the questions
-    group = group_of(link.name, snapshot.source_cluster_id)
-    rights = await check_target(there, snapshot, group)
+    groups = groups_of(link.name, snapshot.source_cluster_id)
+    rights = await check_target(there, snapshot, groups)
     barred = {name for each in rights for name in each.topics if each.severity is Severity.ERROR}
     return findings + rights + await check_answers(there, set(snapshot.targets) - barred)
 

@@ -82,13 +82,15 @@ def judge_topics(side: Side, needed: Iterable[Right], rights: Mapping[str, Topic
     return findings
 
 
-async def check_target(side: Side, snapshot: LinkSnapshot, group: str) -> list[Finding]:
+async def check_target(side: Side, snapshot: LinkSnapshot, groups: Iterable[str]) -> list[Finding]:
+    """`groups`: those that the link's driver is a member of."""
     rights = await read_topic_rights(side.client, snapshot.targets)
     findings = judge_topics(side, TARGET_RIGHTS, rights)
     findings += await _check_new_topics(side, snapshot)
-    if await try_heartbeat(side.client, group) == ErrorCode.GROUP_AUTHORIZATION_FAILED:
-        why = "no driver of this link can be elected"
-        findings += side.lacks(Right.READ, Resource.GROUP, [group], consequence=why)
+    denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    barred = [group for group in groups if await try_heartbeat(side.client, group) == denied]
+    why = "no driver of this link can be elected"
+    findings += side.lacks(Right.READ, Resource.GROUP, barred, consequence=why)
     if await read_state_lasts_ms(side.client) is None:
         why = "producer.id.expiration.ms cannot be read and is taken for 24 h"
         findings += side.lacks(

@@ -1,4 +1,4 @@
-"""A link is made ready to be mirrored: observed again, planned, its topics created. Its active driver alone does it."""
+"""A link is made ready to be mirrored: observed again, planned, its topics created. Who holds them alone does it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from heliograph.controller.act import create
 from heliograph.controller.clusters import Clusters
-from heliograph.controller.plan import CreateTopic, Plan, RefusePartition, plan
+from heliograph.controller.plan import CreateTopic, HeldBy, Plan, RefusePartition, plan
 from heliograph.model.admission import Refused
 from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.events import Event
@@ -17,15 +17,20 @@ from heliograph.model.states import StopReason
 log = logging.getLogger("heliograph")
 
 
-async def prepare(clusters: Clusters, link: str, mirrored: Collection[str] = ()) -> Plan:
+async def prepare(
+    clusters: Clusters,
+    link: str,
+    mirrored: Collection[str] = (),
+    held_by: HeldBy = lambda _link, _topic: None,
+) -> Plan:
     """`mirrored`: target topics that this run has copied to before. One that is gone was deleted under it, and is not
-    made again.
+    made again. `held_by`: which other run holds a topic; it is left to that one.
 
     The plan of one link, with its topics made; those that could not be are refused, and those that somebody else has
     made meanwhile are no creations of ours. Other links are not looked at: they were compared with each other when the
     run began, and one that is away must not hold this one up (P7)."""
     snapshots = [await clusters.observe_link(link)]
-    todo = plan(snapshots, await clusters.preflight(snapshots))
+    todo = plan(snapshots, await clusters.preflight(snapshots), held_by)
     failed: dict[str, Refused] = {}
     created: list[CreateTopic] = []
     for creation in todo.creations:

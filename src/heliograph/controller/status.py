@@ -15,6 +15,7 @@ from typing import Any
 from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.log_reads import read_batch
+from heliograph.controller.board import BoardRow
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Active, Role, Standby
 from heliograph.controller.mirror import Mirror
@@ -66,12 +67,19 @@ def live_document(mirror: Mirror) -> Row:
                 "state": row.state,
                 "next_offset": row.next_offset,
                 "lane": row.lane,
-                "error": row.error or row.trouble,
+                "error": row.error or _held(row) or row.trouble,
                 "hint": row.hint,
+                "held_by": row.held_by,
             }
             for row in board.rows.values()
         ],
     }
+
+
+def _held(row: BoardRow) -> str | None:
+    if row.held_by is None:
+        return None
+    return f"it is held by {row.held_by}; this run takes it over when that one ends"
 
 
 async def status_document(
@@ -99,7 +107,7 @@ def _told(
     rates: dict[str, Row] = {}
     for document in live:
         try:
-            rows = {MirrorPartition(*p["key"]): {k: p[k] for k in _TOLD} for p in document["partitions"]}
+            rows = {MirrorPartition(*p["key"]): _row(p) for p in document["partitions"]}
             links = {
                 name: dict(rate)
                 for name, rate in document["links"].items()
@@ -108,11 +116,17 @@ def _told(
         except (AttributeError, KeyError, TypeError, ValueError):
             continue
         standing_by = {name for name, link in links.items() if link.get("role") == STANDBY}
-        partitions |= {
-            key: row for key, row in rows.items() if key.link in links and key.link not in standing_by
-        }
+        # Who holds a partition knows how it stands; one that is kept from it is heard only where nobody else is.
+        known = {key: row for key, row in rows.items() if key.link in links}
+        kept = {key: row for key, row in known.items() if row["held_by"] is not None}
+        holds = {key: row for key, row in known.items() if key not in kept and key.link not in standing_by}
+        partitions = {**kept, **partitions, **holds}
         rates = {**{name: links[name] for name in standing_by}, **rates, **_less(links, standing_by)}
     return partitions, rates
+
+
+def _row(told: Row) -> Row:
+    return {**{key: told[key] for key in _TOLD}, "held_by": told.get("held_by")}
 
 
 def _is_of(rate: Row, seen: LinkSnapshot | LinkAway) -> bool:
