@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from heliograph.cluster.standing import Permitted, Placed, Term
-from heliograph.controller import link_roles
+from heliograph.controller import link_roles, role_words
 from heliograph.controller.drivership import Active, Role, Seeking, Standby
 from heliograph.controller.link_roles import Failed, LinkRoles, Prepared, RoleEvent, StoodDown
 from heliograph.controller.snapshot import LinkSnapshot
@@ -34,7 +34,7 @@ def _as_if_nobody_asked_for_more(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link_roles, "TRY_AGAIN_S", 0.01)
-    monkeypatch.setattr(link_roles, "TOLD_AFTER_S", 0.05)
+    monkeypatch.setattr(role_words, "TOLD_AFTER_S", 0.05)
 
 
 class Story:

@@ -109,7 +109,8 @@ def _as_told(member: str, metadata: bytes, generation: int) -> dict[str, Any]:
         who = {"host": _text(said["host"]), "pid": _whole(said["pid"])}
         return {"member": member, "seniority": seniority, **who, "claims": list(said["claims"])}
     except _UNREADABLE:
-        return {"member": member, "seniority": generation, "host": "?", "pid": 0, "claims": None}
+        nobody = f"the unreadable member {member}"
+        return {"member": member, "seniority": generation, "host": nobody, "pid": 0, "claims": None}
 
 
 def _read_order(assignment: bytes) -> Claims:

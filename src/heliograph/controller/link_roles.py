@@ -21,14 +21,13 @@ from dataclasses import dataclass
 from heliograph.cluster.standing import Term
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Active, Candidate, Drivership, Role, Seeking, Standby
-from heliograph.controller.finding import listed
 from heliograph.controller.plan import LeavePartition, Plan
 from heliograph.controller.preparation import prepare
+from heliograph.controller.role_words import LastingTrouble, holders_of, tell_active, tell_standby
 from heliograph.model.errors import ClusterUnreachable
 from heliograph.model.events import Event
 
 TRY_AGAIN_S = 5.0
-TOLD_AFTER_S = 3.0
 
 log = logging.getLogger("heliograph")
 
@@ -80,7 +79,7 @@ class LinkRoles:
         self._ready: set[str] = set()  # prepared, and not withdrawn since
         self._granted: frozenset[str] = frozenset()  # replaced, never changed: other threads read it
         self._preparing: dict[str, asyncio.Task[None]] = {}
-        self._telling: dict[str, asyncio.TimerHandle] = {}  # of links that nobody is known to drive
+        self._trouble = LastingTrouble(self._problem_of)
         candidates = [
             Candidate(
                 claim=clusters.link(link).claim,
@@ -118,7 +117,7 @@ class LinkRoles:
         """Step down: with `leave` a standby takes over at once, else when the last lease is over."""
         for link in self.roles:
             self._drop_preparation(link)
-            self._tell_nothing(link)
+            self._trouble.end(link)
         await self._drivership.aclose(leave=leave)
 
     def _changed(self, link: str, role: Role) -> None:
@@ -131,31 +130,17 @@ class LinkRoles:
                 self._stand_by(link, role)
             case Seeking():
                 self.roles[link] = role
-                self._tell_later(link)
+                self._trouble.begin(link)
                 return
-        self._tell_nothing(link)
+        self._trouble.end(link)
 
     def _stand_by(self, link: str, role: Standby) -> None:
         self.roles[link] = role
-        _tell_standby(link, role.active or "another driver", alike=role.alike)
+        tell_standby(link, role)
 
-    def _tell_later(self, link: str) -> None:
-        """What lasts for a moment only, a coordinator that is being made, say, is no trouble. Trouble whose words
-        change all the time lasts, too."""
-        if link not in self._telling:
-            loop = asyncio.get_running_loop()
-            self._telling[link] = loop.call_later(TOLD_AFTER_S, self._tell_of, link)
-
-    def _tell_of(self, link: str) -> None:
-        del self._telling[link]
-        match self.roles[link]:
-            case Seeking(problem=problem) if problem is not None:
-                log.warning("link %s: %s", link, problem, extra={"event": Event.ELECTION})
-
-    def _tell_nothing(self, link: str) -> None:
-        timer = self._telling.pop(link, None)
-        if timer is not None:
-            timer.cancel()
+    def _problem_of(self, link: str) -> str | None:
+        role = self.roles[link]
+        return role.problem if isinstance(role, Seeking) else None
 
     def _elected(self, link: str, term: Active) -> None:
         before, self._terms[link] = self._terms.get(link), term
@@ -217,22 +202,12 @@ class LinkRoles:
                 self._ready.add(link)
                 self._mirrored[link] |= {copy.spec.partition.target_topic for copy in todo.copies}
                 self._left[link] = todo.left
-                self._tell_outcome(link, term, todo)
+                if todo.left and not todo.partitions:
+                    self._stand_behind(link, holders_of(todo))
+                else:
+                    tell_active(link, term.generation, todo)
                 self._on_event(Prepared(link, todo))
                 return
-
-    def _tell_outcome(self, link: str, term: Active, todo: Plan) -> None:
-        holders = ", and ".join(dict.fromkeys(str(each.holder) for each in todo.left))
-        if todo.left and not todo.partitions:
-            self._stand_behind(link, holders)
-            return
-        words = "link %s: this run is the active driver (generation %d)"
-        log.info(words, link, term.generation, extra={"event": Event.ACTIVE})
-        if todo.left:
-            topics = {each.partition.target_topic for each in todo.left}
-            words = "link %s: %d of its target topics are held by %s: %s; this run takes them over when that one ends"
-            args = (link, len(topics), holders, listed(topics))
-            log.warning(words, *args, extra={"event": Event.OTHER_CONFIG})
 
     def _prepared(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (problem := task.exception()) is not None:
@@ -254,12 +229,3 @@ def _carries_on(before: Active, now: Active) -> bool:
 
 def _follows(old: Term, new: Term) -> bool:
     return new.member == old.member and new.generation in (old.generation, old.generation + 1)
-
-
-def _tell_standby(link: str, active: str, *, alike: bool) -> None:
-    said = f"link {link}: this run stands by and takes over by itself; the active one is {active}"
-    if alike:
-        log.info("%s", said, extra={"event": Event.STANDBY})
-    else:
-        words = "%s, and its config has other topics or names for the link: what only ours has is not copied until then"
-        log.warning(words, said, extra={"event": Event.OTHER_CONFIG})

@@ -1,0 +1,68 @@
+"""What an operator is told of the roles of a run: who copies a link's topics, and trouble of an election that lasts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from heliograph.controller.drivership import Standby
+from heliograph.controller.finding import listed
+from heliograph.controller.plan import Plan
+from heliograph.model.events import Event
+
+TOLD_AFTER_S = 3.0  # a coordinator that is being made, or that moves, is back sooner
+
+log = logging.getLogger("heliograph")
+
+
+def holders_of(todo: Plan) -> str:
+    """Who holds the topics that are left to others."""
+    return ", and ".join(dict.fromkeys(str(each.holder) for each in todo.left))
+
+
+def tell_active(link: str, generation: int, todo: Plan) -> None:
+    words = "link %s: this run is the active driver (generation %d)"
+    log.info(words, link, generation, extra={"event": Event.ACTIVE})
+    topics = {each.partition.target_topic for each in todo.left}
+    if topics:
+        words = (
+            "link %s: %d of its target topics are held by %s: %s; this run takes them over when that one ends"
+        )
+        args = (link, len(topics), holders_of(todo), listed(topics))
+        log.warning(words, *args, extra={"event": Event.OTHER_CONFIG})
+
+
+def tell_standby(link: str, role: Standby) -> None:
+    active = role.active or "another driver"
+    said = f"link {link}: this run stands by and takes over by itself; the active one is {active}"
+    if role.alike:
+        log.info("%s", said, extra={"event": Event.STANDBY})
+    else:
+        words = "%s, and its config has other topics or names for the link: what only ours has is not copied until then"
+        log.warning(words, said, extra={"event": Event.OTHER_CONFIG})
+
+
+class LastingTrouble:
+    """Trouble of elections, by link. What is over in a moment is not told; trouble whose words change all the time
+    lasts, too. `problem_of` a link: what it is now, None if it is over."""
+
+    def __init__(self, problem_of: Callable[[str], str | None]) -> None:
+        self._problem_of = problem_of
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    def begin(self, link: str) -> None:
+        if link not in self._timers:
+            loop = asyncio.get_running_loop()
+            self._timers[link] = loop.call_later(TOLD_AFTER_S, self._tell, link)
+
+    def end(self, link: str) -> None:
+        timer = self._timers.pop(link, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _tell(self, link: str) -> None:
+        del self._timers[link]
+        problem = self._problem_of(link)
+        if problem is not None:
+            log.warning("link %s: %s", link, problem, extra={"event": Event.ELECTION})
