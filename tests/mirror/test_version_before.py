@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 BEFORE = "14226e4"  # the last commit that elected by the link's name alone
 PARTITIONS, RECORDS = 4, 2_000
 DAYS_MS = 3 * 86_400_000  # records so old that only the election keeps copies apart
-TAKE_OVER_S = 120.0  # old records wait until nothing of the other run can arrive any more
+TAKE_OVER_S = 180.0  # old records wait until nothing of the other run can arrive any more
 
 
 @pytest.fixture(scope="module")
