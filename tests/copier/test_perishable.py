@@ -19,6 +19,8 @@ from heliograph.copier.sender import TOLD_AFTER_S
 from heliograph.copier.spec import SESSION_MOST_S, margin_for
 from heliograph.model.errors import Disconnected
 from heliograph.model.events import Event, Trouble
+from heliograph.model.states import StopReason
+from heliograph.wire.error_codes import ErrorCode
 
 from .lane_world import LINK, Clock, World, mirror, place, until, world, write
 from .memory_cluster import MemoryLine, Request
@@ -496,3 +498,43 @@ def test_a_lease_that_ends_gives_the_memory_of_old_batches_back_and_keeps_the_fr
     assert (copy.peek(), copy.awaits_lease) == (None, True)
     copy.leased(exclusive=True)
     assert copy.fetch_offset() == 1
+
+
+# -- somebody else appends what only we may
+
+
+@pytest.mark.parametrize("told", ["a duplicate", "out of order"])
+def test_a_race_over_old_records_under_an_exclusive_lease_stops_the_partition(
+    copy: PartitionCopy, told: str
+) -> None:
+    """Nobody else can have a right to append, and nothing would compare the next one: a rule is broken somewhere."""
+    give(copy, old_batch(0), old_batch(1))
+    append(copy)
+    copy.take()
+    if told == "a duplicate":
+        copy.appended(0)
+    else:
+        copy.refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "")
+    copy.synced(synced_at(2))
+    assert copy.stopped is not None
+    assert copy.stopped.reason is StopReason.RIVAL
+    assert "offset 1" in copy.stopped.message
+
+
+def test_a_truncated_target_that_refuses_old_records_is_no_race(copy: PartitionCopy) -> None:
+    give(copy, old_batch(0), old_batch(1))
+    append(copy)
+    copy.take()
+    copy.refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "")
+    copy.synced(synced_at(0))
+    assert copy.stopped is None
+    assert [notice.event for notice in copy.notices] == [Event.TARGET_TRUNCATED]
+
+
+def test_a_race_over_fresh_records_is_none(copy: PartitionCopy) -> None:
+    give(copy, batch(0), batch(1))
+    append(copy)
+    copy.take()
+    copy.refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "")
+    copy.synced(synced_at(2))
+    assert copy.stopped is None

@@ -34,7 +34,7 @@ from heliograph.copier.phases import OVER, SENDING, Happening, Phase, after
 from heliograph.copier.recovery import after_append
 from heliograph.copier.resync import Synced
 from heliograph.copier.spec import CopySpec
-from heliograph.copier.stops import diverged, stamped, truncated, wrong_place
+from heliograph.copier.stops import diverged, rival, stamped, truncated, wrong_place
 from heliograph.copier.topic_ids import TopicIds
 from heliograph.model.errors import CorruptBatch, HeliographError, LineLeft, PartitionStop
 from heliograph.model.events import Event, Trouble
@@ -87,6 +87,9 @@ class PartitionCopy:
         # The record time by which the broker remembers our id; None: it does not.
         self._state_ms: int | None = None
         self._throttled_until = -math.inf
+        self._raced_at: int | None = (
+            None  # where an append was refused that nobody could have been before us with
+        )
         self._diverged_at: int | None = None  # the source no longer holds what it held from here on
         self._idle_at: Position | None = None  # where it was when idle copies were last looked at
         self._held_since: float | None = (
@@ -188,6 +191,10 @@ class PartitionCopy:
         position = found.position
         if self._diverged_at is not None and position.source > self._diverged_at:
             self.stop(diverged(self._diverged_at, position.source))
+            return
+        raced_at, self._raced_at = self._raced_at, None
+        if raced_at is not None and position.target > raced_at:
+            self.stop(rival(raced_at))
             return
         if self.durable is not None and position.source < self.durable.source:
             self.tell(truncated(self.durable.source, position.source))
@@ -292,6 +299,7 @@ class PartitionCopy:
         elif base_offset == expected:
             self._advance(append)
         else:
+            self._note_race(append)
             self._resync_later(Trouble(Event.RACED, f"another copier had appended offset {expected} before"))
 
     def refused(self, code: int, message: str) -> None:
@@ -305,8 +313,16 @@ class PartitionCopy:
         if isinstance(demand, PartitionStop):
             self.stop(demand)
         else:
+            if demand.event is Event.RACED:
+                self._note_race(append)
             words = f"append at {at}: {ErrorCode.name_of(code)}"
             self._resync_later(Trouble(demand.event, words), stale=demand.refresh)
+
+    def _note_race(self, append: Append) -> None:
+        """Old records go under an exclusive lease, and when all others' appends are over: nobody could be first. The
+        target tells whether somebody was, or whether it was truncated."""
+        if append.perishable and self.clear:
+            self._raced_at = append.start.target
 
     def lost(self, problem: HeliographError, now: float) -> None:
         """No answer to the oldest append will come: its outcome is unknown, and it may still execute. A fresh one

@@ -34,6 +34,15 @@ def stamped(offset: int) -> PartitionStop:
     )
 
 
+def rival(offset: int) -> PartitionStop:
+    return PartitionStop(
+        StopReason.RIVAL,
+        f"somebody else appended offset {offset}, of old records, while this lane held the exclusive right to",
+        hint="two mirrors write to one topic, or a clock is wrong: compare both topics from this offset on; if they"
+        f" differ, {_AFRESH}",
+    )
+
+
 def wrong_place(expected: int, actual: int) -> PartitionStop:
     return PartitionStop(
         StopReason.WRONG_PLACE,

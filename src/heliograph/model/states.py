@@ -54,6 +54,7 @@ class StopReason(StrEnum):
     FOREIGN = "foreign"
     ANCHOR = "anchor"
     WRONG_PLACE = "wrong_place"
+    RIVAL = "rival"
     SEQUENCE = "sequence"
     RECREATED = "recreated"
     # the topic may not be written at all
