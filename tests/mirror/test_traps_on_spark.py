@@ -15,7 +15,7 @@ from tests.support.fault_scene import LEAST, MOST, SLOWLY, fill
 from tests.support.judge import assert_identical
 from tests.support.log_reader import read_topic
 from tests.support.mirror_process import MirrorProcess, write_config
-from tests.support.read_quota import set_read_quota
+from tests.support.quota import set_read_quota
 from tests.support.records import Record
 from tests.support.replicas import set_topic_config
 from tests.support.steady_producer import SteadyProducer

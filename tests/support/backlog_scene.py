@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from .fault_scene import MOST, FaultScene, fill
-from .read_quota import set_read_quota
+from .quota import set_read_quota
 
 # For each broker of the source, while the faults last.
 PACE_BYTES_PER_S = 30_000

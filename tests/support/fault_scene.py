@@ -17,7 +17,7 @@ import psutil
 
 from .judge import assert_identical
 from .mirror_process import MirrorProcess, write_config
-from .read_quota import set_read_quota
+from .quota import set_read_quota
 from .records import Record
 from .steady_producer import SteadyProducer
 from .topics import create_topic
