@@ -106,6 +106,7 @@ async def world(
     request_bytes: int = 1 << 16,
     lease: Lease | None = None,
     flight_ms: int = 30_000,
+    fetch_wait_ms: int = 20,
 ) -> AsyncIterator[World]:
     """Without faults, under a lease that never ends; no worker of the lane may ever fail.
 
@@ -117,7 +118,7 @@ async def world(
     source.on_metadata = target.on_metadata = lane.reroute
     properties = ClientProperties(
         bootstrap_servers=(("memory", 1),),
-        fetch_max_wait_ms=20,
+        fetch_max_wait_ms=fetch_wait_ms,
         max_partition_fetch_bytes=partition_bytes,
         max_request_size=request_bytes,
     )

@@ -69,11 +69,18 @@ def give(
     return give_reply(copy, fetched(*batches, end=end), asked, now_ms)
 
 
-def give_reply(copy: PartitionCopy, reply: FetchedPartition, asked: int, now_ms: int = NOW_MS) -> ByteBudget:
+def give_reply(
+    copy: PartitionCopy,
+    reply: FetchedPartition,
+    asked: int,
+    now_ms: int = NOW_MS,
+    *,
+    exclusive: bool = True,
+) -> ByteBudget:
     budget = ByteBudget(1 << 30)
     budget.adjust(0, len(reply.records))
     parcel = Parcel(budget, len(reply.records))
-    copy.fetched(reply, asked, parcel, now_ms)
+    copy.fetched(reply, asked, parcel, now_ms, exclusive=exclusive)
     parcel.release()
     return budget
 

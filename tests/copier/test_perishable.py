@@ -24,7 +24,20 @@ from heliograph.wire.error_codes import ErrorCode
 
 from .lane_world import LINK, Clock, World, mirror, place, until, world, write
 from .memory_cluster import MemoryLine, Request
-from .source_batches import DAY_MS, NOW_MS, NOW_S, OLD_MS, OURS, batch, give, old_batch, spec_of, synced_at
+from .source_batches import (
+    DAY_MS,
+    NOW_MS,
+    NOW_S,
+    OLD_MS,
+    OURS,
+    batch,
+    fetched,
+    give,
+    give_reply,
+    old_batch,
+    spec_of,
+    synced_at,
+)
 
 CAREFUL, ORDINARY = LineName(0, careful=True), LineName(0)
 BROKEN = Disconnected("broker-1:9092 closed the connection")
@@ -498,6 +511,34 @@ def test_a_lease_that_ends_gives_the_memory_of_old_batches_back_and_keeps_the_fr
     assert (copy.peek(), copy.awaits_lease) == (None, True)
     copy.leased(exclusive=True)
     assert copy.fetch_offset() == 1
+
+
+def test_a_lease_is_wanted_until_what_was_left_at_the_source_is_here(copy: PartitionCopy) -> None:
+    """A fetch that others began may take long: the lease ran out meanwhile, the batch was left again, and so on."""
+    asked = copy.fetch_offset()
+    assert asked is not None
+    give_reply(copy, fetched(old_batch(0)), asked, exclusive=False)
+    assert copy.awaits_right
+    copy.leased(exclusive=True)
+    assert copy.fetch_offset() == 0
+    assert wants(copy)
+    give(copy, old_batch(0))
+    append(copy)
+    assert not wants(copy)
+
+
+async def test_what_may_be_sent_now_does_not_wait_out_the_others_long_poll() -> None:
+    clock = Clock()
+    async with world(lease=Lease(clock), fetch_wait_ms=3_000) as it:
+        it.lane.renew(LINK, clock.now, 0)
+        it.create(0, 3)
+        it.create(1, 3, timestamp=OLD_MS)
+        it.assign(0)
+        it.assign(1)
+        await until(lambda: it.is_copied(0))
+        await asyncio.sleep(0.3)  # a fetch for the first one waits at the source
+        it.lane.renew(LINK, clock.now, 10)
+        await until(lambda: it.is_copied(1), 1.0)
 
 
 # -- somebody else appends what only we may

@@ -61,7 +61,7 @@ class FetchLimits:
         """How long a fetch may wait for records: not long while copies that are not asked for may soon want some."""
         if any(copy.held_back for copy in copies):
             return min(HELD_BACK_WAIT_MS, self._wait_ms)
-        if any(not copy.flowing for copy in copies):
+        if any(not copy.flowing or copy.awaits_right for copy in copies):
             return min(RESYNC_WAIT_MS, self._wait_ms)
         return self._wait_ms
 

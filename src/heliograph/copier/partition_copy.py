@@ -84,6 +84,9 @@ class PartitionCopy:
         self._obstacle: PartitionStop | None = None  # met behind all that is queued
         # A perishable batch is next at the source, and was left there: what may not be sent yet must hold no memory.
         self._left_old = False
+        self._old_next = (
+            False  # the same, until it is here: meanwhile the lease that it needs must not run out
+        )
         # The record time by which the broker remembers our id; None: it does not.
         self._state_ms: int | None = None
         self._throttled_until = -math.inf
@@ -128,6 +131,11 @@ class PartitionCopy:
         enough = self._held_bytes >= self._held_limit_bytes or (self._share is not None and self._share.full)
         return self.flowing and enough
 
+    @property
+    def awaits_right(self) -> bool:
+        """It does not fetch, but may want to at any moment: when a lease comes, or older appends are over."""
+        return self.flowing and self._left_old
+
     def fetch_offset(self) -> int | None:
         """The offset to fetch from, None while nothing may be fetched."""
         wanted = self.flowing and not self.held_back and not self._left_old
@@ -159,7 +167,7 @@ class PartitionCopy:
         old = any(waiting.perishable for waiting in self._queue) or any(
             out.perishable for out in self._in_flight
         )
-        return self._left_old or old
+        return self._old_next or old
 
     @property
     def clear(self) -> bool:
@@ -227,6 +235,7 @@ class PartitionCopy:
         idle = not self._in_flight and not self._queue
         if idle and not reply.records:
             self.trouble = None  # caught up: nothing is left that could be in trouble
+        self._old_next = False
         self.source_watermark = reply.high_watermark
         self.source_end = reply.last_stable_offset if reply.last_stable_offset >= 0 else reply.high_watermark
         if idle:
@@ -237,7 +246,7 @@ class PartitionCopy:
                     continue  # before what was asked for
                 perishable = self.spec.is_perishable(header.max_timestamp, now_ms)
                 if perishable and not (exclusive and self.clear) and self._would_pass(header):
-                    self._left_old = True
+                    self._left_old = self._old_next = True
                     break
                 self._queue.append(SourceBatch(header, batch, perishable, parcel.hold(self._share)))
                 self.source_epoch = header.leader_epoch
@@ -260,7 +269,7 @@ class PartitionCopy:
             waiting = self._queue.pop()
             self._fetch_offset = max(waiting.header.base_offset, self._sending.source)
             self._let_go(waiting)
-            self._left_old = True
+            self._left_old = self._old_next = True
 
     def _doubt_state(self, now_ms: int) -> None:
         """The broker may have forgotten us while nothing was written: the next append goes alone again."""
@@ -281,7 +290,9 @@ class PartitionCopy:
         because what it said before may be out of date, whether or not a batch waits already."""
         if not self._clearance.clear and self._clearance.is_over(now):
             self._clearance.clear = True
+            waits = self._old_next
             self._resync_later(Trouble(Event.LEASE_WAIT, "older appends are over by now"))
+            self._old_next = waits and not self.over
 
     def appended(self, base_offset: int, append_time: int = -1) -> None:
         """The broker answered the oldest append with success, at this offset. `append_time`: what it has written into
@@ -468,7 +479,7 @@ class PartitionCopy:
         return append
 
     def _drop_queue(self) -> None:
-        self._left_old = False
+        self._left_old = self._old_next = False
         while self._queue:
             self._let_go(self._queue.pop())
 
