@@ -118,7 +118,8 @@ class Demo:
         """Kill a lane half way; stop when everything that was written is there."""
         if self._workload.failed:
             raise HeliographError("the demo's producer failed", hint="its own words are above")
-        copied = mirror.board.copied_records
+        # By offsets, in topics that began empty: a lane that is killed has copied more than it has told.
+        copied = sum(row.next_offset for row in mirror.board.rows.values())
         busy = [lane for lane in mirror.lanes if lane.pid is not None]
         if busy and not self._began:
             self._began = time.monotonic()
