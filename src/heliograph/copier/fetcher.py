@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable, Iterable
 
 from heliograph.copier.budget import ByteBudget, Parcel
@@ -76,8 +75,10 @@ class Fetcher:
         limits: FetchLimits,
         lease: Lease,
         on_batches: Callable[[PartitionCopy], None],
+        wall_ms: Callable[[], int],
     ) -> None:
         self._lease = lease
+        self._wall_ms = wall_ms
         self._source = source
         self._node = node
         self._limits = limits
@@ -176,8 +177,7 @@ class Fetcher:
 
     def _give(self, copy: PartitionCopy, fetched: FetchedPartition, offset: int, parcel: Parcel) -> None:
         if not fetched.error:
-            now_ms = time.time_ns() // 1_000_000
-            copy.fetched(fetched, offset, parcel, now_ms, exclusive=self._lease.exclusive)
+            copy.fetched(fetched, offset, parcel, self._wall_ms(), exclusive=self._lease.exclusive)
             return
         problem = BrokerRefused(f"fetch at {offset}: {ErrorCode.name_of(fetched.error)}", code=fetched.error)
         stop = stop_for_read(problem)

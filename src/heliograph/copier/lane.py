@@ -26,6 +26,7 @@ from heliograph.copier.resynchroniser import Resynchroniser, quietly
 from heliograph.copier.route import Route
 from heliograph.copier.sender import NO_LEASE, TOLD_AFTER_S
 from heliograph.copier.spec import CopySpec
+from heliograph.copier.surroundings import Surroundings
 from heliograph.copier.topic_ids import SOURCE, TARGET
 from heliograph.copier.vigil import Vigil
 from heliograph.copier.workers import Ends, Workers, line_of
@@ -41,9 +42,21 @@ OLD_LEADER_S = 1.0  # how long its answers are awaited when a partition has a ne
 class Lane:
     """`failed` is called with whatever ends a worker that must not end: the lane is then of no use."""
 
-    def __init__(self, memory_bytes: int, failed: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        memory_bytes: int,
+        failed: Callable[[BaseException], None],
+        surroundings: Surroundings | None = None,
+    ) -> None:
+        surroundings = surroundings or Surroundings()
         self._budget = ByteBudget(memory_bytes)
-        self._workers = Workers(self._budget, self._spawn, on_change=self._attend, on_slow=self._set_apart)
+        self._workers = Workers(
+            self._budget,
+            self._spawn,
+            on_change=self._attend,
+            on_slow=self._set_apart,
+            wall_ms=surroundings.wall_ms,
+        )
         self._shares = Shares(self._budget, on_free=self._workers.wake_fetchers)
         self._failed = failed
         self._ends: dict[str, Ends] = {}
@@ -51,9 +64,9 @@ class Lane:
             str, tuple[bool, bool]
         ] = {}  # whether they were exclusive, and alive, at the last look
         self._routes: dict[MirrorPartition, Route] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}  # an ordered set: they end in the order they began
         self._asked: set[int] = set()  # clusters whose metadata is being read
-        self._resynchroniser = Resynchroniser(self._route)
+        self._resynchroniser = Resynchroniser(self._route, surroundings.uniform)
         self._draining = False
         self._answer = asyncio.Event()  # set whenever a copy was given an answer
         self._spawn(self._keep_routed())
@@ -298,12 +311,12 @@ class Lane:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and (problem := task.exception()) is not None:
             self._failed(problem)
 

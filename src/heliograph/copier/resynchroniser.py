@@ -9,7 +9,6 @@ nothing is copied in between, and with fresh metadata. Answers that a moved lead
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 
 from heliograph.copier import resync
@@ -39,17 +38,20 @@ MISSING_LIMIT_S = 15.0
 
 
 class Resynchroniser:
-    """`on_refreshed(route)` is called when metadata was read again."""
+    """`on_refreshed(route)` is called when metadata was read again. `uniform(a, b)`: chance, for the pauses."""
 
-    def __init__(self, on_refreshed: Callable[[Route], None]) -> None:
+    def __init__(
+        self, on_refreshed: Callable[[Route], None], uniform: Callable[[float, float], float]
+    ) -> None:
         self._on_refreshed = on_refreshed
+        self._uniform = uniform
         self._slots: dict[tuple[int, int], asyncio.Semaphore] = {}  # by port and node
 
     async def run(self, route: Route) -> None:
         """Until the copy knows where it stands, or has stopped."""
         copy = route.copy
         while copy.wants_resync:
-            await _pause(route)
+            await _pause(route, self._uniform)
             if copy.stale:
                 await self._refresh(route)
             if not copy.wants_resync:  # stopped meanwhile: the topic is another one, say
@@ -135,7 +137,7 @@ class Resynchroniser:
         self._on_refreshed(route)
 
 
-async def _pause(route: Route) -> None:
+async def _pause(route: Route, uniform: Callable[[float, float], float]) -> None:
     """Nothing at first; then longer and longer, if they follow each other and nothing is copied in between."""
     now = asyncio.get_running_loop().time()
     advanced = (route.copy.next_offset or 0) > route.resynced_offset
@@ -147,7 +149,7 @@ async def _pause(route: Route) -> None:
     pause_s = min(RETRY_FIRST_S * (1 << min(route.fruitless - 2, 10)), RETRY_MAX_S)
     route.moved.clear()
     try:
-        async with asyncio.timeout(pause_s * random.uniform(0.8, 1.2)):
+        async with asyncio.timeout(pause_s * uniform(0.8, 1.2)):
             await route.moved.wait()
     except TimeoutError:
         return

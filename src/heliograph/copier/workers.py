@@ -50,7 +50,8 @@ def line_of(where: TopicPartition, *, careful: bool, slow: bool, followed: bool 
 
 
 class Workers:
-    """`spawn` runs a worker for ever. `on_change(copy)`: after it was given something; `on_slow(copy)`: see Sender."""
+    """`spawn` runs a worker for ever. `on_change(copy)`: after it was given something; `on_slow(copy)`: see Sender.
+    `wall_ms`: the time of day."""
 
     def __init__(
         self,
@@ -59,7 +60,9 @@ class Workers:
         *,
         on_change: Callable[[PartitionCopy], None],
         on_slow: Callable[[PartitionCopy], None],
+        wall_ms: Callable[[], int],
     ) -> None:
+        self._wall_ms = wall_ms
         self._budget = budget
         self._spawn = spawn
         self._on_change = on_change
@@ -73,7 +76,7 @@ class Workers:
         fetcher = self._fetchers.get(key)
         if fetcher is None:
             limits = self._limits_of(ends)
-            fetcher = Fetcher(ends.source, node, limits, ends.lease, self._on_change)
+            fetcher = Fetcher(ends.source, node, limits, ends.lease, self._on_change, self._wall_ms)
             self._fetchers[key] = fetcher
             self._spawn(fetcher.run())
         return fetcher
