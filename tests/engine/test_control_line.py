@@ -14,7 +14,7 @@ from typing import cast
 
 import pytest
 
-from heliograph.engine import control_line, control_server, frames
+from heliograph.engine import control_line, control_server, frames, lane_lines
 from heliograph.engine.control_line import ControlLine
 from heliograph.engine.control_server import ControlServer
 from heliograph.engine.frames import Message, encode
@@ -227,7 +227,7 @@ def test_a_lane_that_is_frozen_is_gone_and_told_apart_from_one_that_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(control_server, "SILENCE_TICK_S", 0.05)
-    monkeypatch.setattr(control_server, "SILENT_TICKS", 4)
+    monkeypatch.setattr(lane_lines, "SILENT_TICKS", 4)
     monkeypatch.setattr(control_line, "HEARTBEAT_S", 0.02)
     ends: queue.Queue[tuple[str, int]] = queue.Queue()
     server = ControlServer(
@@ -259,7 +259,7 @@ def test_a_lane_whose_data_loop_stands_still_is_ended_though_its_line_lives(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(control_server, "SILENCE_TICK_S", 0.05)
-    monkeypatch.setattr(control_server, "SILENT_TICKS", 4)
+    monkeypatch.setattr(lane_lines, "SILENT_TICKS", 4)
     monkeypatch.setattr(control_line, "HEARTBEAT_S", 0.02)
     ends: queue.Queue[tuple[str, int]] = queue.Queue()
     server = ControlServer(
@@ -294,7 +294,9 @@ def test_a_lane_that_is_cut_off_is_told_as_silent_for_it_may_go_on(caplog: pytes
     )
     lane = LaneEnd(server.start("127.0.0.1"), lane=2)
     assert ends.get(timeout=SOON_S) == ("up", 2)
-    cut_network(server._loop, server._lines[2])
+    writer = server._lines.of(2)
+    assert writer is not None
+    cut_network(server._loop, writer)
     assert ends.get(timeout=SOON_S) == ("silent", 2)
     assert ends.get(timeout=SOON_S) == ("gone", 2)
     assert "lane 2: the network was cut" in caplog.text
@@ -342,7 +344,7 @@ async def test_a_peer_that_is_cut_off_before_it_has_proven_anything_is_no_lane(
 
 def test_any_other_word_of_a_lane_is_a_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_server, "SILENCE_TICK_S", 0.05)
-    monkeypatch.setattr(control_server, "SILENT_TICKS", 4)
+    monkeypatch.setattr(lane_lines, "SILENT_TICKS", 4)
     gone: queue.Queue[int] = queue.Queue()
     server = ControlServer(SECRET, lambda _lane, _message: None, gone.put)
     lane = LaneEnd(server.start("127.0.0.1"))

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from heliograph.copier.lane import Lane
-from heliograph.engine import control_line, control_server, lane_jobs
+from heliograph.engine import control_line, control_server, lane_jobs, lane_lines
 from heliograph.engine import lanes as lanes_module
 from heliograph.engine.assignment import encode_progress
 from heliograph.engine.control_line import ControlLine
@@ -393,7 +393,7 @@ def test_a_lane_whose_data_loop_is_stuck_is_told_as_silent(run: Run, monkeypatch
     lane = RealLane(run)
     until(lambda: run.events)
     monkeypatch.setattr(control_server, "SILENCE_TICK_S", 0.05)
-    monkeypatch.setattr(control_server, "SILENT_TICKS", 4)
+    monkeypatch.setattr(lane_lines, "SILENT_TICKS", 4)
     stuck = threading.Event()
     lane.loop.call_soon_threadsafe(stuck.wait, SOON_S)
     until(lambda: LaneGone(0, clean=False, silent=True) in run.events)

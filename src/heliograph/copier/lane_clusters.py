@@ -13,6 +13,7 @@ from heliograph.cluster.flight import flight_s
 from heliograph.cluster.properties import ClientProperties, parse_properties
 from heliograph.copier.lane import Lane
 from heliograph.copier.lease import Lease
+from heliograph.copier.ports import SourcePort, TargetPort
 from heliograph.copier.spec import CopySpec
 from heliograph.copier.workers import Ends
 
@@ -29,11 +30,21 @@ class LinkEnds:
 
 
 class LaneClusters:
-    """`make_lease`: a link's lease, one for each."""
+    """`make_lease`: a link's lease, one for each. `make_client(name, properties)`, `make_source(client, link)` and
+    `make_target(client, link)`: the real ones, but in a simulation."""
 
-    def __init__(self, lane: Lane, make_lease: Callable[[], Lease] = Lease) -> None:
+    def __init__(
+        self,
+        lane: Lane,
+        make_lease: Callable[[], Lease] = Lease,
+        *,
+        make_client: Callable[[str, ClientProperties], ClusterClient] = ClusterClient,
+        make_source: Callable[[ClusterClient, str], SourcePort] = BatchSource,
+        make_target: Callable[[ClusterClient, str], TargetPort] = BatchTarget,
+    ) -> None:
         self._lane = lane
         self._make_lease = make_lease
+        self._make_client, self._make_source, self._make_target = make_client, make_source, make_target
         self._clients: dict[tuple[str, ClientProperties], ClusterClient] = {}
         self._links: dict[str, tuple[ClusterClient, ClusterClient]] = {}
 
@@ -51,8 +62,8 @@ class LaneClusters:
         self._lane.link(
             ends.link,
             Ends(
-                BatchSource(source, ends.link),
-                BatchTarget(target, ends.link),
+                self._make_source(source, ends.link),
+                self._make_target(target, ends.link),
                 consumer,
                 producer,
                 self._make_lease(),
@@ -74,7 +85,7 @@ class LaneClusters:
     def _client(self, name: str, properties: ClientProperties) -> ClusterClient:
         key = (name, properties)
         if key not in self._clients:
-            client = self._clients[key] = ClusterClient(name, properties)
+            client = self._clients[key] = self._make_client(name, properties)
             client.on_metadata = self._lane.reroute
             client.start()
         return self._clients[key]

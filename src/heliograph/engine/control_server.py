@@ -1,7 +1,7 @@
 """The driver's end of the control lines, in a thread and an event loop of its own.
 
 A lane that connects and proves itself is known by its number until its line ends; a newer line of the same lane
-replaces the older, whose closing ends what is left of it. Nothing here knows what the messages mean.
+replaces the older, whose closing ends what is left of it (lane_lines.py). Nothing here knows what the messages mean.
 
 Callbacks run in this thread: they must only hand over (for example to another loop).
 """
@@ -13,9 +13,9 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from heliograph.engine.frames import TURN_LIMIT_S, Message, encode, prove_as_driver, read
+from heliograph.engine.lane_lines import SILENT_TICKS, LaneLine, LaneLines
 from heliograph.model.errors import Disconnected, EngineLost, ProtocolError
 from heliograph.model.events import Event
 
@@ -25,19 +25,9 @@ UNPROVEN_AT_ONCE = 64
 WAITING_AT_ONCE = 512
 BACKLOG = 512  # connections that the kernel keeps until they are accepted; asyncio's own 100 are too few
 START_TIMEOUT_S = 10.0
-# Lanes send a heartbeat every second, with the pulse of their data loop. A lane that is silent, or whose pulse stands
-# still, is frozen or lost: it must not hold its partitions for ever.
 SILENCE_TICK_S = 1.0
-SILENT_TICKS = 10
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Silence:
-    """How many ticks a line has been silent for."""
-
-    ticks: int = 0
 
 
 class ControlServer:
@@ -55,10 +45,7 @@ class ControlServer:
         on_silent: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._secret = secret
-        self._on_message = on_message
-        self._on_gone = on_gone
-        self._on_silent = on_silent
-        self._lines: dict[int, asyncio.StreamWriter] = {}
+        self._lines: LaneLines[asyncio.StreamWriter] = LaneLines(on_message, on_gone, on_silent)
         self._turns = asyncio.Semaphore(UNPROVEN_AT_ONCE)
         self._waiting = 0
         self._loop = asyncio.new_event_loop()
@@ -91,7 +78,7 @@ class ControlServer:
             self._loop.call_soon_threadsafe(self._abort, lane)
 
     def _abort(self, lane: int) -> None:
-        writer = self._lines.get(lane)
+        writer = self._lines.of(lane)
         if writer is not None:
             writer.transport.abort()
 
@@ -117,7 +104,7 @@ class ControlServer:
         self._started.set()
         await self._stopping.wait()
         server.close()
-        for writer in list(self._lines.values()):
+        for writer in self._lines:
             writer.close()
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
@@ -159,44 +146,34 @@ class ControlServer:
             self._waiting -= 1
 
     async def _listen(self, lane: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        older = self._lines.get(lane)
+        older = self._lines.of(lane)
         if older is not None:
             older.close()
-        self._lines[lane] = writer
-        silence, pulse = _Silence(), None
-        watch = asyncio.create_task(self._watch(lane, writer, silence))
+        line = self._lines.opened(lane, writer)
+        watch = asyncio.create_task(self._watch(line))
         try:
             while (message := await read(reader)) is not None:
-                if message.get("type") != "heartbeat" or message.get("pulse") != pulse:
-                    silence.ticks = 0
-                    pulse = message.get("pulse", pulse)
-                if self._lines.get(lane) is writer:
-                    self._on_message(lane, message)
+                self._lines.heard(line, message)
         except Disconnected as cut:
             log.warning("lane %d: %s", lane, cut.message, extra={"event": Event.LANE_GONE})
-            silence.ticks = SILENT_TICKS  # it may be alive, and go on for a while
+            line.cut()
         finally:
             watch.cancel()
-            if self._lines.get(lane) is writer:
-                del self._lines[lane]
-                if silence.ticks >= SILENT_TICKS:
-                    self._on_silent(lane)
-                self._on_gone(lane)
+            self._lines.ended(line)
 
-    async def _watch(self, lane: int, writer: asyncio.StreamWriter, silence: _Silence) -> None:
-        """Counted in ticks of this loop and not by the clock: a driver that slept itself blames no lane for it."""
-        while silence.ticks < SILENT_TICKS:
+    async def _watch(self, line: LaneLine[asyncio.StreamWriter]) -> None:
+        while not line.silent:
             await asyncio.sleep(SILENCE_TICK_S)
-            silence.ticks += 1
+            line.tick()
         log.warning(
             "lane %d gave no sign of life for %.0f s: its line is closed",
-            lane,
+            line.lane,
             SILENT_TICKS * SILENCE_TICK_S,
             extra={"event": Event.LANE_HUNG},
         )
-        writer.transport.abort()  # what is buffered for it would never be taken
+        line.line.transport.abort()  # what is buffered for it would never be taken
 
     def _write(self, lane: int, frame: bytes) -> None:
-        writer = self._lines.get(lane)
+        writer = self._lines.of(lane)
         if writer is not None:
             writer.write(frame)

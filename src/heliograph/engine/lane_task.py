@@ -1,7 +1,7 @@
 """A lane as a Spark task: what runs in the Python worker of an executor.
 
-Puts the copier's lane on an event loop, the control line beside it in a thread of its own, and ends when the driver
-says stop, the line ends, or the lane fails. All that it needs is in its ticket, which travels in the closure of
+Puts the copier's lane on an event loop, the control line beside it in a thread of its own; what orders mean, and when
+it is over, is lane_orders.py's. All that it needs is in its ticket, which travels in the closure of
 the task: the secret is nowhere else (no conf, environment, argument or log).
 """
 
@@ -18,24 +18,13 @@ import pyarrow
 
 from heliograph.copier.lane import Lane
 from heliograph.copier.lane_clusters import LaneClusters
-from heliograph.engine.assignment import (
-    Progress,
-    decode_links,
-    decode_specs,
-    encode_progress,
-    progress_of,
-)
 from heliograph.engine.control_line import ControlLine
 from heliograph.engine.frames import Message
 from heliograph.engine.lane_log import tell_driver
+from heliograph.engine.lane_orders import LaneOrders
 from heliograph.engine.versions import versions
-from heliograph.model.clock import clock_of_suspended_time, clock_of_waits
 from heliograph.model.errors import HeliographError
-from heliograph.model.partition import MirrorPartition
 
-PROGRESS_S = 0.2
-DRAIN_LIMIT_S = 4.0
-ROWS_PER_FRAME = 1000
 SCHEMA = "lane long, ended string"
 
 
@@ -84,12 +73,6 @@ def unforeseen(context: dict[str, Any]) -> BaseException | None:
 class LaneTask:
     def __init__(self, ticket: LaneTicket) -> None:
         self._ticket = ticket
-        self._reported: dict[MirrorPartition, Progress] = {}
-        self._orders: asyncio.Queue[Message] = asyncio.Queue()
-        self._revoking: set[asyncio.Task[None]] = set()
-        self._pulse = 0
-        self._wants: list[str] = []
-        self._heard: tuple[float, float] | None = None  # the driver's time, and ours when we heard it
 
     async def live(self) -> str:
         loop = asyncio.get_running_loop()
@@ -109,116 +92,25 @@ class LaneTask:
 
         def hand_over(message: Message) -> None:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(self._orders.put_nowait, message)
+                loop.call_soon_threadsafe(orders.hand_over, message)
 
-        self._line = ControlLine(
+        line = ControlLine(
             self._ticket.address,
             self._ticket.secret,
             self._ticket.lane,
-            beat=self._beat,
+            beat=lambda: orders.beat(),
             on_message=hand_over,
             on_end=lambda reason: hand_over({"type": "end", "why": reason}),
         )
-        self._lane = Lane(self._ticket.memory_bytes, fail)
-        self._clusters = LaneClusters(self._lane)
-        self._line.start()
-        self._line.send(
-            {"type": "hello", "pid": os.getpid(), "host": socket.gethostname(), "versions": versions()}
-        )
-        tasks: list[asyncio.Future[str]] = [
-            asyncio.create_task(self._obey()),
-            asyncio.create_task(self._report()),
-            failure,
-        ]
+        lane = Lane(self._ticket.memory_bytes, fail)
+        clusters = LaneClusters(lane)
+        orders = LaneOrders(lane, clusters, line.send, pid=os.getpid())
+        line.start()
+        line.send({"type": "hello", "pid": os.getpid(), "host": socket.gethostname(), "versions": versions()})
         try:
-            with tell_driver(self._line.send):
-                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            return str(done.pop().result())
+            with tell_driver(line.send):
+                return await orders.live(failure)
         finally:
-            for task in tasks:
-                task.cancel()
-            for revoking in self._revoking:
-                revoking.cancel()
-            await self._finish()
-
-    def _beat(self) -> Message:
-        """In the line's thread: when leases are asked for, of which links, and how often the data loop has turned. And
-        what time it must be at the driver by now, at least: its machine may have stood still."""
-        heard = self._heard
-        return {
-            "type": "heartbeat",
-            "at": clock_of_suspended_time(),
-            "pulse": self._pulse,
-            "wants": self._wants,
-            "heard": (heard[0], clock_of_waits() - heard[1]) if heard is not None else None,
-        }
-
-    async def _finish(self) -> None:
-        clean = False
-        try:
-            async with asyncio.timeout(DRAIN_LIMIT_S):
-                clean = await self._lane.drain()
-        except TimeoutError:
-            pass  # what is still in flight is settled from the target by the next lane
-        self._send_progress()
-        self._line.send({"type": "drained", "clean": clean})
-        await self._lane.aclose()
-        await self._clusters.aclose()
-        await asyncio.to_thread(self._line.close)
-
-    async def _obey(self) -> str:
-        while True:
-            order = await self._orders.get()
-            match order.get("type"):
-                case "links":
-                    for ends in decode_links(order):
-                        self._clusters.open(ends)
-                    self._line.send(
-                        self._beat()
-                    )  # nothing is sent before the driver's first word on these links
-                case "assign" if order["pid"] in (None, os.getpid()):
-                    self._clusters.assign(decode_specs(order), clear_in_s=order["clear_in_s"])
-                case "revoke":
-                    for key in order["partitions"]:
-                        self._revoke(MirrorPartition(*key))
-                case "stop":
-                    return "stopped by the driver"
-                case "end":
-                    return str(order["why"])
-                case "renew":
-                    self._heard = (order["now"], clock_of_waits())
-                    for link, lasts_s in order["leases"].items():
-                        self._lane.renew(link, order["at"], lasts_s)
-
-    def _revoke(self, key: MirrorPartition) -> None:
-        """In a task of its own: the answers that are due may take long, and other orders must not wait for them."""
-
-        async def revoke() -> None:
-            clean = await self._lane.revoke(key)
-            self._reported.pop(key, None)
-            self._line.send({"type": "revoked", "partition": key, "clean": clean})
-
-        task = asyncio.create_task(revoke())
-        self._revoking.add(task)
-        task.add_done_callback(self._revoking.discard)
-
-    async def _report(self) -> str:
-        while True:
-            self._pulse += 1
-            self._wants = self._lane.wants_exclusion()
-            self._lane.lapse()
-            self._send_progress()
-            await asyncio.sleep(PROGRESS_S)
-
-    def _send_progress(self) -> None:
-        """Only what changed since the last report."""
-        changed, now = [], asyncio.get_running_loop().time()
-        for key, copy in self._lane.copies.items():
-            for notice in copy.take_notices():
-                self._line.send({"type": "notice", "partition": key, "event": notice[0], "words": notice[1]})
-            progress = progress_of(copy, now)
-            if self._reported.get(key) != progress:
-                self._reported[key] = progress
-                changed.append(encode_progress(progress))
-        for at in range(0, len(changed), ROWS_PER_FRAME):
-            self._line.send({"type": "progress", "partitions": changed[at : at + ROWS_PER_FRAME]})
+            await lane.aclose()
+            await clusters.aclose()
+            await asyncio.to_thread(line.close)

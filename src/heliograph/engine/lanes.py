@@ -100,6 +100,8 @@ class Lanes:
         grants: Grants,
         *,
         make_session: Callable[..., Session] = Session,
+        make_server: Callable[..., ControlServer] = ControlServer,
+        make_jobs: Callable[..., LaneJobs] = LaneJobs,
         clock: HoldingClock = clock_of_suspended_time,
     ) -> None:
         self._clock = clock
@@ -112,14 +114,14 @@ class Lanes:
         self._leaving: DecommissionWatch | None = None
         self._versions = versions()
         self._secret = new_secret()
-        self._server = ControlServer(
+        self._server = make_server(
             self._secret,
             self._received,
             self._gone,
             on_silent=self._silent,
         )
         self.session = make_session(settings, lane_memory_bytes=lane_memory_bytes)
-        self._jobs = LaneJobs(self.session, lambda loss: self._on_event(SparkLost(loss.message, loss.hint)))
+        self._jobs = make_jobs(self.session, lambda loss: self._on_event(SparkLost(loss.message, loss.hint)))
 
     @property
     def slots(self) -> int:

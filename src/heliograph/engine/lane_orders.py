@@ -1,0 +1,145 @@
+"""A lane at its driver's orders: obeys them, tells how its partitions stand, and drains when it ends.
+
+Owns what each order means to the copier's lane, and when the lane's life is over. Must not know threads, sockets or
+Spark: orders are handed in, words to the driver handed out, so that the simulation runs this very code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from heliograph.copier.lane import Lane
+from heliograph.copier.lane_clusters import LinkEnds
+from heliograph.copier.spec import CopySpec
+from heliograph.engine.assignment import Progress, decode_links, decode_specs, encode_progress, progress_of
+from heliograph.engine.frames import Message
+from heliograph.model.clock import clock_of_suspended_time, clock_of_waits
+from heliograph.model.partition import MirrorPartition
+
+PROGRESS_S = 0.2
+DRAIN_LIMIT_S = 4.0
+ROWS_PER_FRAME = 1000
+
+
+class Links(Protocol):
+    """Where a lane's links lead; copier.LaneClusters is the real one."""
+
+    def open(self, ends: LinkEnds) -> None: ...
+
+    def assign(self, specs: Iterable[CopySpec], *, clear_in_s: float = 0.0) -> None: ...
+
+
+class LaneOrders:
+    """`send(message)`: to the driver. `pid`: of this process; what is meant for another one is not ours."""
+
+    def __init__(self, lane: Lane, links: Links, send: Callable[[Message], None], *, pid: int) -> None:
+        self._lane = lane
+        self._links = links
+        self._send = send
+        self._pid = pid
+        self._reported: dict[MirrorPartition, Progress] = {}
+        self._orders: asyncio.Queue[Message] = asyncio.Queue()
+        self._revoking: dict[asyncio.Task[None], None] = {}
+        self._pulse = 0
+        self._wants: list[str] = []
+        self._heard: tuple[float, float] | None = None  # the driver's time, and ours when we heard it
+
+    def hand_over(self, order: Message) -> None:
+        """In the lane's event loop: an order, or `end` of the line to the driver, with `why`."""
+        self._orders.put_nowait(order)
+
+    def beat(self) -> Message:
+        """From any thread: when leases are asked for, of which links, and how often the data loop has turned. And what
+        time it must be at the driver by now, at least: its machine may have stood still."""
+        heard = self._heard
+        return {
+            "type": "heartbeat",
+            "at": clock_of_suspended_time(),
+            "pulse": self._pulse,
+            "wants": self._wants,
+            "heard": (heard[0], clock_of_waits() - heard[1]) if heard is not None else None,
+        }
+
+    async def live(self, failure: asyncio.Future[str]) -> str:
+        """Until the driver says stop, the line ends, or the lane fails; then drain. Why it ended."""
+        tasks: list[asyncio.Future[str]] = [
+            asyncio.create_task(self._obey()),
+            asyncio.create_task(self._report()),
+            failure,
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            return str(next(task for task in tasks if task in done).result())
+        finally:
+            for task in tasks:
+                task.cancel()
+            for revoking in self._revoking:
+                revoking.cancel()
+            await self._drain()
+
+    async def _drain(self) -> None:
+        clean = False
+        try:
+            async with asyncio.timeout(DRAIN_LIMIT_S):
+                clean = await self._lane.drain()
+        except TimeoutError:
+            pass  # what is still in flight is settled from the target by the next lane
+        self._send_progress()
+        self._send({"type": "drained", "clean": clean})
+
+    async def _obey(self) -> str:
+        while True:
+            order = await self._orders.get()
+            match order.get("type"):
+                case "links":
+                    for ends in decode_links(order):
+                        self._links.open(ends)
+                    self._send(self.beat())  # nothing is sent before the driver's first word on these links
+                case "assign" if order["pid"] in (None, self._pid):
+                    self._links.assign(decode_specs(order), clear_in_s=order["clear_in_s"])
+                case "revoke":
+                    for key in order["partitions"]:
+                        self._revoke(MirrorPartition(*key))
+                case "stop":
+                    return "stopped by the driver"
+                case "end":
+                    return str(order["why"])
+                case "renew":
+                    self._heard = (order["now"], clock_of_waits())
+                    for link, lasts_s in order["leases"].items():
+                        self._lane.renew(link, order["at"], lasts_s)
+
+    def _revoke(self, key: MirrorPartition) -> None:
+        """In a task of its own: the answers that are due may take long, and other orders must not wait for them."""
+
+        async def revoke() -> None:
+            clean = await self._lane.revoke(key)
+            self._reported.pop(key, None)
+            self._send({"type": "revoked", "partition": key, "clean": clean})
+
+        task = asyncio.create_task(revoke())
+        self._revoking[task] = None
+        task.add_done_callback(self._revoking.pop)
+
+    async def _report(self) -> str:
+        while True:
+            self._pulse += 1
+            self._wants = self._lane.wants_exclusion()
+            self._lane.lapse()
+            self._send_progress()
+            await asyncio.sleep(PROGRESS_S)
+
+    def _send_progress(self) -> None:
+        """Only what changed since the last report."""
+        changed, now = [], asyncio.get_running_loop().time()
+        for key, copy in self._lane.copies.items():
+            for notice in copy.take_notices():
+                self._send({"type": "notice", "partition": key, "event": notice[0], "words": notice[1]})
+            progress = progress_of(copy, now)
+            if self._reported.get(key) != progress:
+                self._reported[key] = progress
+                changed.append(encode_progress(progress))
+        for at in range(0, len(changed), ROWS_PER_FRAME):
+            self._send({"type": "progress", "partitions": changed[at : at + ROWS_PER_FRAME]})
