@@ -92,6 +92,22 @@ def test_alive_lasts_30_seconds_from_the_last_word_asked_for(clock: Clock) -> No
     assert not is_alive(lease)
 
 
+def test_a_lease_is_missed_from_when_it_is_first_needed_in_vain(clock: Clock) -> None:
+    """Not from when there was none: a link of fresh records alone needs none for days, and asks for none."""
+    lease = Lease(clock)
+    clock.now += 100
+    assert lease.missed_s() == 0.0
+    clock.now += 2
+    assert lease.missed_s() == 2.0
+    lease.renew(clock.now, 6.0)
+    clock.now += 50
+    assert not lease.exclusive
+    assert lease.missed_s() == 0.0
+    lease.renew(clock.now, 0.0)  # a word that grants nothing
+    clock.now += 3
+    assert lease.missed_s() == 3.0
+
+
 def test_without_a_driver_a_lease_never_ends() -> None:
     lease = Lease.unlimited()
     assert lease.exclusive

@@ -23,9 +23,9 @@ ALIVE_S = 30.0
 class Lease:
     def __init__(self, clock: Clock = clock_of_suspended_time) -> None:
         self._clock = clock
-        self._made_at = clock()
         self._until = -math.inf
         self._alive_until = -math.inf  # nothing is sent before the driver's first word
+        self._missed_at: float | None = None
 
     @classmethod
     def unlimited(cls) -> Lease:
@@ -38,12 +38,15 @@ class Lease:
         """The driver's answer to what was asked then; an answer that comes late, or twice, shortens nothing."""
         if lasts_s > 0:
             self._until = max(self._until, asked_at + lasts_s)
+            self._missed_at = None
         self._alive_until = max(self._alive_until, asked_at + ALIVE_S)
 
-    @property
-    def lacked_s(self) -> float:
-        """How long there has been no exclusive lease; it takes a heartbeat to get one."""
-        return max(self._clock() - max(self._until, self._made_at), 0.0)
+    def missed_s(self) -> float:
+        """To be asked when it is needed in vain: for how long that has been so. It takes a heartbeat to get one, and
+        one that nobody needed before was not missed."""
+        now = self._clock()
+        self._missed_at = now if self._missed_at is None else self._missed_at
+        return now - self._missed_at
 
     @property
     def exclusive(self) -> bool:

@@ -156,7 +156,7 @@ class Sender:
         if waiting is None or waiting.perishable is not self._name.careful:
             return None
         allowed = self._permit()
-        if not allowed and self._lease.lacked_s >= TOLD_AFTER_S:
+        if not allowed and self._lease.missed_s() >= TOLD_AFTER_S:
             copy.troubled(NO_LEASE)
         return waiting if allowed else None
 
