@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
 
-from .world import Verdict, run_seed
-
-CHUNK = 50
+from .many import in_words, run_many
+from .world import run_seed
 
 
 def main() -> int:
@@ -42,24 +39,16 @@ def _tell(seed: int) -> int:
     return int(bool(verdict.wrong))
 
 
-def _run_chunk(seeds: range) -> list[Verdict]:
-    return [run_seed(seed) for seed in seeds]
-
-
 def _run_many(seeds: range) -> int:
-    began, done, wrong, excused = time.monotonic(), 0, 0, 0
-    chunks = [seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK)]
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for verdicts in pool.map(_run_chunk, chunks):
-            done += len(verdicts)
-            excused += sum(verdict.excused for verdict in verdicts)
-            for verdict in verdicts:
-                if verdict.wrong:
-                    wrong += 1
-                    _say(f"\r{verdict.command}    # {verdict.wrong}")
-            rate = done / (time.monotonic() - began)
-            _say(f"\r{done} of {len(seeds)} seeds, {wrong} wrong, {rate:.0f}/s ", end="")
-    _say(f"\n{excused} of them met what nothing can guard against, and stopped loudly")
+    began, wrong, verdicts = time.monotonic(), 0, []
+    for verdict in run_many(seeds):
+        verdicts.append(verdict)
+        if verdict.wrong:
+            wrong += 1
+            _say(f"\r{verdict.command}    # {verdict.wrong}")
+        rate = len(verdicts) / (time.monotonic() - began)
+        _say(f"\r{len(verdicts)} of {len(seeds)} seeds, {wrong} wrong, {rate:.0f}/s ", end="")
+    _say(f"\n{in_words(verdicts)}")
     return int(bool(wrong))
 
 

@@ -1,26 +1,29 @@
-"""The one judge: P1 to P4 of the target's log, at every step and at the end; and that the copy ends or says why not.
+"""The one judge: P1 to P4 of every target log, at every step and at the end; and that each copy ends or says why not.
 
 P1, P2, P4  up to the high watermark every target batch is the source's at the same offsets, and none is missing
 P3, P6      where the logs were changed from outside, the copy is stopped, with a reason that the fault explains, and
             nobody went on behind it
-liveness    when the faults are over, all is copied, or all copiers have stopped as above
+liveness    when the faults are over, all is copied, or the partition was stopped as above
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from heliograph.copier.phases import Phase
-from heliograph.model.states import StopReason
+from heliograph.cluster.properties import ClientProperties
+from heliograph.model.partition import MirrorPartition
+from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.batch import payload_equal
 
-from .copier import IN_FLIGHT
 from .model_broker import ModelPartition
 from .replica import Stored
+from .source_log import SourceLog
+from .target_log import TargetLog
 
 if TYPE_CHECKING:
     from .world import World
 
+IN_FLIGHT = ClientProperties(bootstrap_servers=()).max_in_flight_requests_per_connection
 _CHANGED = {StopReason.ANCHOR, StopReason.TARGET_AHEAD, StopReason.SEQUENCE, StopReason.FOREIGN}
 EXPLAINED: dict[str, set[StopReason]] = {
     "foreign writer": {*_CHANGED, StopReason.WRONG_PLACE},
@@ -37,18 +40,27 @@ class Wrong(Exception):
     """A promise is broken."""
 
 
-class Judge:
-    def __init__(self, world: World) -> None:
+class PartitionJudge:
+    def __init__(
+        self, world: World, key: MirrorPartition, kind: str, source: SourceLog, target: TargetLog
+    ) -> None:
+        self.key = key
+        self.source = source
+        self.target = target
+        self.excused = False
+        self.stops: dict[str, str] = {}  # what copiers of it have met: reason, words
         self._world = world
+        self._kind = kind
         self._seen: tuple[str, int, int] = ("", -1, -1)
         self._judged_batches = 0
         self._foreign: tuple[ModelPartition, int] | None = None
         self._behind_foreign = 0
         self._misplaced: tuple[ModelPartition, int] | None = None
-        self.excused = False
         self._source_changed_at: int | None = None
         self._former: dict[int, Stored] = {}  # what the source held before it was changed
         self._target_recreated = False
+        source.on_cut = self.source_changed
+        target.judge = self
 
     # -- what the faults tell
 
@@ -74,7 +86,7 @@ class Judge:
     def source_changed(self, at: int) -> None:
         """From this offset on the source holds, or will hold, something else."""
         self._source_changed_at = at
-        self._former = {stored.header.base_offset: stored for stored in self._world.source.log}
+        self._former = {stored.header.base_offset: stored for stored in self.source.log}
 
     @property
     def loud(self) -> bool:
@@ -85,7 +97,7 @@ class Judge:
     # -- at every step
 
     def look(self) -> None:
-        partition = self._world.target.partition
+        partition = self.target.partition
         if partition is None:
             return
         replica = partition.leader_replica
@@ -110,14 +122,15 @@ class Judge:
             return
         if self._target_recreated and not self._world.plan.produces_by_id:
             return
-        expected = self._world.source.holding(offset)
+        expected = self.source.holding(offset)
         if expected is not None and _same(stored, expected):
             return
         changed_at = self._source_changed_at
         if changed_at is not None and offset >= changed_at and _same(stored, self._former.get(offset)):
             return
         raise Wrong(
-            f"P2: the target's batch at offset {offset} is not the source's (high watermark {self._seen[2]})"
+            f"P2: {self.key}: the target's batch at offset {offset} is not the source's (high watermark"
+            f" {self._seen[2]})"
         )
 
     def appended(self, partition: ModelPartition, offset: int) -> None:
@@ -126,60 +139,63 @@ class Judge:
         if foreign_end is None or offset < foreign_end:
             return
         self._behind_foreign += 1
-        limit = IN_FLIGHT * len(self._world.lanes_ever)
+        limit = IN_FLIGHT * self._world.lanes_ever
         if self._behind_foreign > limit:
-            raise Wrong(f"P6: more than {limit} batches were appended behind a foreign record")
+            raise Wrong(f"P6: {self.key}: more than {limit} batches were appended behind a foreign record")
 
     # -- at the end
 
+    @property
     def done(self) -> bool:
         """Nothing more is to come."""
-        return self._identical() or self._all_stopped()
+        return self.source.complete and (self._identical() or self._stopped())
 
     def conclude(self) -> None:
         self._explain_stops()
-        if self._identical() or (self._all_stopped() and self._may_stop()):
+        if self._identical() or (self._stopped() and self._may_stop()):
             return
         if self.loud:
-            raise Wrong(f"P6: {self._world.plan.loud}: neither stopped nor identical: {self._standing()}")
-        raise Wrong(f"liveness: the copy does not end: {self._standing()}")
+            raise Wrong(f"P6: {self.key}: neither stopped nor identical: {self._standing()}")
+        raise Wrong(f"liveness: {self.key}: the copy does not end: {self._standing()}")
 
     def _may_stop(self) -> bool:
-        return self.loud or self._world.plan.kind in EXPLAINED
+        return self.loud or self._kind in EXPLAINED
 
     def _explain_stops(self) -> None:
-        explained = EXPLAINED.get(self._world.plan.kind, set())
+        explained = EXPLAINED.get(self._kind, set())
         if self.loud:
             explained = explained | EXPLAINED[self._world.plan.loud or "foreign writer"]
-        for stop in self._world.stops:
-            if stop.reason not in explained:
-                raise Wrong(f"stopped without cause: {stop.reason}: {stop.message}")
+        for _, row in self._world.rows_of(self.key):
+            if row.reason is not None:
+                self.stops.setdefault(row.reason, row.error or "")
+        for reason, words in self.stops.items():
+            if reason not in explained:
+                raise Wrong(f"{self.key}: stopped without cause: {reason}: {words}")
 
     def _identical(self) -> bool:
-        partition, source = self._world.target.partition, self._world.source.partition
+        partition, source = self.target.partition, self.source.partition
         if partition is None or source is None:
             return False
-        replica, log = partition.leader_replica, self._world.source.log
+        replica, log = partition.leader_replica, self.source.log
         same_length = len(log) == len(replica.batches) and replica.high_watermark == source.leader_replica.end
         return same_length and all(_same(a, b) for a, b in zip(replica.batches, log, strict=True))
 
-    def _all_stopped(self) -> bool:
-        """Those that are still there; a lane that ends takes its stopped copier with it. In a race one is enough: there
-        each has a driver of its own, and nobody tells the others."""
-        if self._world.plan.racing and self.loud:
-            return bool(self._world.stops)
-        copiers = [lane.copier for lane in self._world.lanes if lane.copier is not None]
-        return bool(self._world.stops) and all(copier.copy.phase is Phase.STOPPED for copier in copiers)
+    def _stopped(self) -> bool:
+        """By the drivers that hold the link. In a race one is enough: nobody tells the others."""
+        rows = self._world.rows_of(self.key)
+        stopped = [row.state is PartitionState.STOPPED for active, row in rows if active]
+        stopped = stopped or [row.state is PartitionState.STOPPED for _, row in rows]
+        return any(stopped) if self._world.plan.racing else bool(stopped) and all(stopped)
 
     def _standing(self) -> str:
-        partition = self._world.target.partition
+        partition = self.target.partition
         ends = "no target" if partition is None else f"target at {partition.leader_replica.high_watermark}"
         phases = [
-            f"{lane.name} {lane.copier.copy.phase.name} at {lane.copier.copy.next_offset}"
+            f"{lane.name} {copy.phase.name} at {copy.next_offset} ({copy.trouble})"
             for lane in self._world.lanes
-            if lane.copier is not None
+            if lane.lane is not None and (copy := lane.lane.copies.get(self.key)) is not None
         ]
-        return f"{ends} of {self._world.source.end}; {', '.join(phases) or 'no copier'}"
+        return f"{ends} of {self.source.end}; {', '.join(phases) or 'no copier'}"
 
 
 def _same(stored: Stored, expected: Stored | None) -> bool:

@@ -1,31 +1,44 @@
-"""What a seed stands for: how many lanes and brokers, what the source holds, which faults happen when."""
+"""What a seed stands for: how many drivers, lanes and brokers, what the sources hold, which faults happen when."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
 
-from .source_content import KINDS
+from .source_content import BATCHES, KINDS
 
-FAULTS_FROM_MS, FAULTS_UNTIL_MS = 100, 8_000
+FAULTS_FROM_S, FAULTS_UNTIL_S = 4.0, 90.0
+GROWN_BY_S = 85.0
+FEWEST_FAULTS = 5
+PARTITIONS = 5
 
+# How long a process stands still or is cut off: for a moment, for longer than leases last, for longer than it takes
+# until another holder sends old records.
+ABSENCES_S = ((1.0, 10.0), (8.0, 45.0), (60.0, 96.0))
 QUIET = (
     "lane freezes",
+    "lane freezes",
+    "lane's machine sleeps",
     "lane is killed",
     "lane is cut off",
     "lane is given up",
-    "line breaks",
+    "lines break",
     "messages are lost",
     "hand-over",
     "driver freezes",
     "driver is busy",
     "driver is cut off",
     "driver is killed",
+    "driver is stopped",
+    "coordinator fails over",
     "lane's clock jumps",
     "brokers' clock jumps",
     "source's leader moves",
+    "source's connections break",
+    "quota",
     "segment is rolled",
     "broker restarts",
+    "broker freezes",
     "leader's epoch grows",
 )
 QUIET_WITH_REPLICAS = (
@@ -35,6 +48,7 @@ QUIET_WITH_REPLICAS = (
     "unclean election",
     "follower lags",
     "followers lag",
+    "follower comes back shorter",
 )
 LOUD = ("foreign writer", "target recreated", "source truncated", "source recreated")
 # Kinds of content that the target can always compare: what a race without an election needs.
@@ -44,70 +58,103 @@ REFUSED_KINDS = ("big", "big and old", "future")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """`drivers`: those that stand for election, each with `lanes` lanes of its own. `racing`: all of them copy at once,
-    as if each were elected.
+class Rhythm:
+    """How a source partition grows: what is there at first, then `count` batches `every_s`."""
 
-    `planted_*`: rules of the driver around the copier that planted.py switches off."""
+    present: int
+    count: int
+    every_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    kind: str
+    rhythm: Rhythm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """`topics`: for each link, what each partition of its one topic holds. `drivers`: those that stand for election,
+    each with `lanes` lanes of its own. `racing`: each is elected by a group of its own, and all of them copy.
+
+    `loud`: a fault after which the `loud_at`-th partition, or its topic, need only be stopped."""
 
     seed: int
     drivers: int
     lanes: int
     brokers: int
     min_insync: int
-    kind: str
+    topics: tuple[tuple[Content, ...], ...]
+    topics_exist: bool
     racing: bool
     produces_by_id: bool
-    present_at_start: int
-    grow_every_ms: int
-    expire_every_ms: int
+    expire_every_s: float
     late: float
+    clogs: float
     loud: str = ""
+    loud_at: int = 0
     regrows_at_once: bool = False  # a source that is truncated holds other records there already
-    faults: tuple[tuple[int, str], ...] = ()
-    planted_names_only: bool = False
-    planted_no_look: bool = False
-    planted_no_epochs: bool = False
-    planted_word_without_right: bool = False
+    faults: tuple[tuple[float, str], ...] = ()
+    absences_s: tuple[tuple[float, float], ...] = ABSENCES_S
+
+    @property
+    def kinds(self) -> list[str]:
+        return [content.kind for topic in self.topics for content in topic]
 
 
 def plan_of(seed: int) -> Plan:
     chance = random.Random(seed)
     brokers = chance.choice((1, 3, 3))
-    kind = chance.choice(KINDS)
-    loud = _loud(chance, kind)
+    racing = chance.random() < 0.2
+    topics = _topics(chance, COMPARED_KINDS if racing else KINDS)
+    loud = chance.choice(LOUD) if chance.random() < 0.4 else ""
     quiet = QUIET + QUIET_WITH_REPLICAS * 2 if brokers > 1 else QUIET
-    faults = [(_when(chance), chance.choice(quiet)) for _ in range(chance.choice((0, 2, 4, 8, 14)))]
+    count = chance.choice((FEWEST_FAULTS, 7, 10, 16))
+    faults = [(_when(chance), chance.choice(quiet)) for _ in range(count)]
+    loud_at = chance.randrange(PARTITIONS)
+    all_kinds = [content.kind for topic in topics for content in topic]
+    if "alike" in all_kinds:
+        loud, loud_at = (
+            "foreign writer",
+            all_kinds.index("alike"),
+        )  # only the sequence tells that one is too many
     if loud:
         faults.append((_when(chance), loud))
-    racing = kind in COMPARED_KINDS and chance.random() < 0.5
     return Plan(
         seed=seed,
-        drivers=chance.randint(2, 4) if racing else chance.choice((1, 1, 2)),
-        lanes=1 if racing else chance.randint(1, 3),
+        drivers=2 if racing else chance.choice((1, 1, 2)),
+        lanes=1 if racing else chance.choice((1, 2, 2, 3)),
         brokers=brokers,
         min_insync=chance.choice((1, 2)) if brokers > 1 else 1,
-        kind=kind,
+        topics=topics,
+        topics_exist=chance.random() < 0.3,
         racing=racing,
         produces_by_id=chance.random() < 0.7,
-        present_at_start=chance.choice((0, 5, 18, 36)),
-        grow_every_ms=chance.choice((20, 100, 400)),
-        expire_every_ms=chance.choice((30, 200, 700)),
-        late=chance.choice((0.0, 0.02, 0.1, 0.3)),
+        expire_every_s=chance.choice((0.3, 2.0, 7.0)),
+        late=chance.choice((0.0, 0.02, 0.1, 0.2)),
+        clogs=chance.choice((0.0, 0.05, 0.3)),
         loud=loud,
+        loud_at=loud_at,
+        regrows_at_once=chance.random() < 0.3,
         faults=tuple(sorted(faults)),
     )
 
 
-def _loud(chance: random.Random, kind: str) -> str:
-    if kind in REFUSED_KINDS:
-        return ""
-    if kind == "alike":
-        return (
-            "foreign writer"  # what else such records are for: only the sequence tells that one is too many
-        )
-    return chance.choice(LOUD) if chance.random() < 0.35 else ""
+def _topics(chance: random.Random, kinds: tuple[str, ...]) -> tuple[tuple[Content, ...], ...]:
+    """At most one partition of kinds that stop it: the others are to be copied to their end."""
+    lasting = [kind for kind in kinds if kind not in (*REFUSED_KINDS, "alike")]
+    chosen = [chance.choice(lasting) for _ in range(PARTITIONS)]
+    chosen[chance.randrange(PARTITIONS)] = chance.choice(kinds)
+    contents = [Content(kind=kind, rhythm=rhythm_of(chance)) for kind in chosen]
+    return tuple(contents[:3]), tuple(contents[3:])
 
 
-def _when(chance: random.Random) -> int:
-    return chance.randrange(FAULTS_FROM_MS, FAULTS_UNTIL_MS)
+def rhythm_of(chance: random.Random) -> Rhythm:
+    """All is there before the faults are over, in bursts or one by one."""
+    present, count = chance.choice((0, 5, 20)), chance.choice((1, 2, 6, 12))
+    bursts = -(-(BATCHES - present) // count)
+    return Rhythm(present=present, count=count, every_s=chance.uniform(0.3, 1.0) * GROWN_BY_S / bursts)
+
+
+def _when(chance: random.Random) -> float:
+    return chance.uniform(FAULTS_FROM_S, FAULTS_UNTIL_S)

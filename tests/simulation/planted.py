@@ -5,22 +5,38 @@ A simulation that finds none of them proves nothing. The table says which seed f
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from heliograph.controller import placement
+from heliograph.controller import mirror, placement
+from heliograph.controller import plan as plan_module
+from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.placement import Placement
-from heliograph.copier import resync
+from heliograph.copier import fetcher, resync
+from heliograph.copier import lane as lane_module
 from heliograph.copier.clearance import Clearance
 from heliograph.copier.lease import Lease
 from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.sender import Sender
+from heliograph.copier.topic_ids import TopicIds
+from heliograph.copier.vigil import Vigil
 
-from . import driver, questions
-from .plan import Plan, plan_of
+from .plan import LOUD, Plan, plan_of
+from .rare_plans import (
+    QUICK,
+    STEADY,
+    THEN_OLDER,
+    broken_in_bursts,
+    loud,
+    mixed,
+    of_kinds,
+    quiet,
+    racing,
+    with_faults,
+)
 from .switched_off import (
     admit_any_sequence,
     admit_any_writer,
@@ -28,17 +44,20 @@ from .switched_off import (
     believe_any_offset,
     compare_nothing,
     free_at_once,
+    grants_without_right,
     peek_many,
     send_again,
+    sender_without_permit,
     settled_once,
-    span_to_the_high_watermark,
+    settled_to_the_high_watermark,
     stream_at_once,
     take_and_go_on,
     true,
+    want_without_epochs,
 )
 from .world import Verdict, run_plan
 
-MOST_SEEDS = 3_000
+MOST_SEEDS = 300
 Patch = Callable[[], Any]
 
 
@@ -77,58 +96,17 @@ def find(bug: Planted, most_seeds: int = MOST_SEEDS) -> Verdict | None:
     return None
 
 
-# -- plans that meet what is rare
-
-
-def _is_old(plan: Plan) -> bool:
-    return "old" in plan.kind
-
-
-LONELY = (
-    "driver freezes",
-    "driver is cut off",
-    "driver is busy",
-    "driver is killed",
-    "lane is cut off",
-    "lane is given up",
-    "lane freezes",
-)
-
-
-def mixed(plan: Plan, *, drivers: int) -> Plan:
-    """Old and fresh records in turn, copiers that nobody can tell anything, and appends that come late."""
-    chance = random.Random(plan.seed)
-    faults = sorted((chance.randrange(100, 8_000), chance.choice(LONELY)) for _ in range(8))
-    return replace(_mixed(plan), drivers=drivers, lanes=min(plan.lanes, 2), faults=tuple(faults))
-
-
-def mixed_and_given_up(plan: Plan) -> Plan:
-    """The same, and a driver that gives lanes up while they copy old records at full speed."""
-    chance = random.Random(plan.seed)
-    times_ms = (chance.randrange(200, 600), chance.randrange(300, 1_500), chance.randrange(4_500, 6_500))
-    faults = sorted((at_ms, "lane is given up") for at_ms in times_ms)
-    present = chance.choice((18, 36))
-    return replace(
-        _mixed(plan), drivers=1, lanes=3, faults=tuple(faults), present_at_start=present, grow_every_ms=20
-    )
-
-
-def _mixed(plan: Plan) -> Plan:
-    kind = "old and fresh in turn"
-    return replace(plan, kind=kind, loud="", racing=False, late=0.3, expire_every_ms=30)
-
-
 BUGS = (
     Planted(
         rule="1",
         without="the sequence is read once, not before and after the log's end",
         patches=lambda: [patch.object(resync, "_settled", settled_once)],
-        meets=lambda plan: plan.racing,
+        change=broken_in_bursts,
     ),
     Planted(
         rule="2",
         without="the high watermark is taken for the log's end",
-        patches=lambda: [patch.object(questions, "_span", span_to_the_high_watermark)],
+        patches=lambda: [patch.object(resync, "_settled", settled_to_the_high_watermark)],
         meets=lambda plan: plan.brokers > 1,
     ),
     Planted(
@@ -137,8 +115,9 @@ BUGS = (
         patches=lambda: [
             patch.object(resync, "_compare", compare_nothing),
             patch.object(resync, "admit_partition", admit_any_writer),
+            patch.object(plan_module, "admit_partition", admit_any_writer),
         ],
-        meets=lambda plan: bool(plan.loud),
+        change=lambda plan: loud(plan, *LOUD),
     ),
     Planted(
         rule="4",
@@ -147,6 +126,7 @@ BUGS = (
             patch.object(PartitionCopy, "synced", stream_at_once),
             patch.object(PartitionCopy, "_doubt_state", lambda *_: None),
         ],
+        change=lambda plan: of_kinds(plan, "big"),
     ),
     Planted(
         rule="4, perishable",
@@ -157,80 +137,145 @@ BUGS = (
             patch.object(PartitionCopy, "_advance", advance_to_stream),
             patch.object(PartitionCopy, "_doubt_state", lambda *_: None),
         ],
-        meets=lambda plan: plan.kind == "big and old",
+        change=lambda plan: replace(quiet(of_kinds(plan, "big and old")), expire_every_s=0.3),
     ),
     Planted(
         rule="5",
         without="the offset of an acknowledgement is not looked at",
         patches=lambda: [patch.object(PartitionCopy, "appended", believe_any_offset)],
-        meets=lambda plan: bool(plan.loud),
+        change=lambda plan: loud(plan, "foreign writer"),
     ),
     Planted(
         rule="6",
         without="what got no answer is sent again blindly",
         patches=lambda: [patch.object(PartitionCopy, "lost", send_again)],
+        change=lambda plan: with_faults(of_kinds(plan, "old"), "lines break", "messages are lost"),
     ),
     Planted(
         rule="7",
         without="the drift of sequence and log end is not looked at",
-        patches=lambda: [patch.object(resync, "admit_partition", admit_any_sequence)],
-        meets=lambda plan: plan.kind == "alike",
+        patches=lambda: [
+            patch.object(resync, "admit_partition", admit_any_sequence),
+            patch.object(plan_module, "admit_partition", admit_any_sequence),
+        ],
+        change=lambda plan: of_kinds(loud(plan, "foreign writer"), "alike"),
     ),
     Planted(
         rule="8",
         without="topics go by their names alone",
-        patches=list,
-        change=lambda plan: replace(plan, planted_names_only=True, produces_by_id=True),
-        meets=lambda plan: "recreated" in plan.loud,
+        patches=lambda: [
+            patch.object(TopicIds, "seen", lambda *_: None),
+            patch.object(TopicIds, "target", property(lambda _: b"")),
+        ],
+        change=lambda plan: replace(loud(plan, "target recreated"), produces_by_id=True),
     ),
     Planted(
         rule="9",
         without="fetches do not tell which leader's records they go on from",
-        patches=list,
-        change=lambda plan: replace(plan, planted_no_epochs=True, regrows_at_once=True),
-        meets=lambda plan: plan.loud == "source truncated",
+        patches=lambda: [patch.object(fetcher, "FetchWant", want_without_epochs)],
+        change=lambda plan: replace(
+            loud(replace(plan, faults=()), "source truncated"), regrows_at_once=True, racing=False, late=0.0
+        ),
     ),
     Planted(
         rule="10",
         without="an idle copier looks neither at the target's end nor at who leads it",
-        patches=list,
-        change=lambda plan: replace(plan, planted_no_look=True),
+        patches=lambda: [
+            patch.object(Vigil, "_idle", lambda _: {}),
+            patch.object(lane_module, "LOOK_INTERVAL_S", float("inf")),
+        ],
+        change=lambda plan: with_faults(plan, "unclean election", "leader moves", count=16),
+        meets=lambda plan: plan.brokers > 1,
     ),
     Planted(
         rule="11, lease",
         without="old records are sent without a look at the lease",
         patches=lambda: [patch.object(Lease, "exclusive", property(true))],
-        meets=_is_old,
+        change=lambda plan: mixed(plan, drivers=2),
+    ),
+    Planted(
+        rule="11, every line",
+        without="what waits in a buffer leaves after the lease's end, on lines of fresh records",
+        patches=lambda: [patch.object(Sender, "__init__", sender_without_permit)],
+        change=lambda plan: replace(
+            mixed(
+                plan,
+                drivers=1,
+                faults=("lane's machine sleeps",),
+                count=1,
+                until_s=12.0,
+                absences_s=((66.0, 80.0),),
+            ),
+            clogs=0.6,
+            late=0.0,
+        ),
+        meets=lambda plan: plan.brokers > 1,
     ),
     Planted(
         rule="11, taker",
         without="who takes a partition over does not wait for what is on its way",
         patches=lambda: [patch.object(Clearance, "clear", property(true, lambda *_: None), create=True)],
-        meets=_is_old,
+        change=lambda plan: mixed(plan, drivers=1),
     ),
     Planted(
         rule="11, given early",
         without="a partition is given on while the lane that is lost may hold an exclusive lease",
         patches=lambda: [patch.object(Placement, "lane_gone", free_at_once)],
-        change=mixed_and_given_up,
+        change=lambda plan: mixed(
+            plan, drivers=1, lanes=3, faults=("lane is given up",), until_s=16.0, rhythm=QUICK, late=0.25
+        ),
     ),
     Planted(
         rule="11, hung lane",
         without="who takes over from a lane that may go on does not wait until it cannot",
         patches=lambda: [patch.object(placement, "ALIVE_S", 0.0)],
-        change=lambda plan: mixed(plan, drivers=1),
+        change=lambda plan: mixed(
+            plan,
+            drivers=1,
+            faults=("lane is given up",),
+            count=1,
+            until_s=10.0,
+            kind=THEN_OLDER,
+            late=0.12,
+            absences_s=((40.0, 80.0),),
+        ),
+        meets=lambda plan: plan.brokers > 1,
     ),
     Planted(
         rule="11, new driver",
         without="a new driver's lanes do not wait until those of the last one cannot go on",
-        patches=lambda: [patch.object(driver, "ALIVE_S", 0.0)],
-        change=lambda plan: mixed(plan, drivers=2),
+        patches=lambda: [patch.object(mirror, "ALIVE_S", 0.0)],
+        change=lambda plan: mixed(
+            plan,
+            drivers=2,
+            faults=("driver freezes", "driver is cut off"),
+            count=1,
+            until_s=12.0,
+            kind=THEN_OLDER,
+            late=0.12,
+            absences_s=((40.0, 80.0),),
+        ),
+        meets=lambda plan: plan.brokers > 1,
     ),
     Planted(
         rule="11, no right",
         without="lanes go on at the word of a driver that has no right itself",
+        patches=lambda: [patch.object(LinkRoles, "grants", grants_without_right)],
+        change=lambda plan: mixed(
+            plan,
+            drivers=2,
+            faults=("driver is cut off", "driver freezes"),
+            count=1,
+            until_s=20.0,
+            late=0.2,
+            absences_s=((75.0, 90.0),),
+        ),
+    ),
+    Planted(
+        rule="11, election",
+        without="two drivers copy old records at once, each elected by a group of its own",
         patches=list,
-        change=lambda plan: replace(mixed(plan, drivers=2), planted_word_without_right=True),
+        change=lambda plan: racing(mixed(plan, drivers=2), "old", rhythm=STEADY),
     ),
 )
 

@@ -6,25 +6,29 @@ import heapq
 from collections.abc import Callable
 from typing import Any
 
-Do = Callable[..., None]
+Do = Callable[..., object]
 
 
 class Schedule:
-    __slots__ = ("_count", "_heap", "now_ms")
+    """`now` in seconds. Whatever is asked for at one moment happens in the order of asking."""
 
     def __init__(self) -> None:
-        self.now_ms = 0
-        self._heap: list[tuple[int, int, Do, tuple[Any, ...]]] = []
+        self.now = 0.0
+        self._heap: list[tuple[float, int, Do, tuple[Any, ...]]] = []
         self._count = 0
 
-    def after(self, delay_ms: int, do: Do, *what: Any) -> None:
+    def at(self, when: float, do: Do, *what: Any) -> None:
         self._count += 1
-        heapq.heappush(self._heap, (self.now_ms + delay_ms, self._count, do, what))
+        heapq.heappush(self._heap, (max(when, self.now), self._count, do, what))
+
+    def after(self, delay_s: float, do: Do, *what: Any) -> None:
+        self._count += 1
+        heapq.heappush(self._heap, (self.now + delay_s, self._count, do, what))
 
     def step(self) -> bool:
         """Do what is due next; False when nothing is."""
         if not self._heap:
             return False
-        self.now_ms, _, do, what = heapq.heappop(self._heap)
+        self.now, _, do, what = heapq.heappop(self._heap)
         do(*what)
         return True

@@ -15,7 +15,7 @@ from tests.wire.batches import make_batch
 from .raw_batch import HOUR_MS
 
 EPOCH_MS = 1_790_000_000_000  # the wall clock's reading when a simulation begins
-BATCHES = 36
+BATCHES = 64  # of each partition
 BIG_AT = {"big": 0, "big and old": 7}  # which batch is too large for the target
 BIG_BYTES = 400
 
@@ -25,6 +25,7 @@ AGES_HOURS: dict[str, Callable[[int], int]] = {
     "half a day": lambda _at: 13,
     "older, then fresh": lambda at: 72 if at < BATCHES // 2 else 0,
     "old and fresh in turn": lambda at: 72 if at // 3 % 2 else 0,
+    "fresh, then older": lambda at: 72 if at >= 24 else 0,
     "alike": lambda _at: 0,
     "big": lambda _at: 0,
     "big and old": lambda _at: 72,

@@ -7,20 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.placement import Placement
 from heliograph.copier import resync
 from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.phases import Phase
 from heliograph.copier.resync import ReadProducer, ReadTargetLog, Unsettled
+from heliograph.copier.sender import Sender
 from heliograph.copier.spec import CopySpec
 from heliograph.model.admission import Admitted, PartitionFacts, Refused, admit_partition
 from heliograph.model.errors import HeliographError
 from heliograph.model.position import SEQUENCES
 from heliograph.wire.batch import read_header
-
-from . import questions
-from .model_broker import Led, ModelPartition
+from heliograph.wire.fetch import FetchWant
 
 
 def settled_once(
@@ -36,12 +36,22 @@ def settled_once(
         yield Unsettled()
 
 
-def span_to_the_high_watermark(partition: ModelPartition, led: Led) -> LogSpan:
-    span = _span(partition, led)
-    return replace(span, end=span.high_watermark)
+def settled_to_the_high_watermark(
+    spec: CopySpec,
+) -> Generator[resync.Question, resync.Answer, tuple[ProducerState | None, LogSpan]]:
+    questions, answer = _settled(spec), None
+    while True:
+        try:
+            question = questions.send(answer)
+        except StopIteration as done:
+            settled: tuple[ProducerState | None, LogSpan] = done.value
+            return settled
+        answer = yield question
+        if isinstance(answer, LogSpan):
+            answer = replace(answer, end=answer.high_watermark)
 
 
-_span = questions._span
+_settled = resync._settled
 
 
 def compare_nothing(*_: object) -> Generator[resync.Question, resync.Answer, int]:
@@ -86,8 +96,8 @@ def advance_to_stream(copy: PartitionCopy, outgoing: Append) -> None:
         copy.phase = Phase.STREAM
 
 
-def believe_any_offset(copy: PartitionCopy, _base_offset: int) -> None:
-    _appended(copy, copy._in_flight[0].start.target)
+def believe_any_offset(copy: PartitionCopy, _base_offset: int, append_time: int = -1) -> None:
+    _appended(copy, copy._in_flight[0].start.target, append_time)
 
 
 def send_again(copy: PartitionCopy, problem: HeliographError, now: float) -> None:
@@ -106,6 +116,33 @@ _appended, _lost = PartitionCopy.appended, PartitionCopy.lost
 
 def true(*_: object) -> bool:
     return True
+
+
+def want_without_epochs(
+    topic: str, partition: int, next_offset: int, max_bytes: int, _epoch: int, _last_epoch: int
+) -> FetchWant:
+    return FetchWant(topic, partition, next_offset, max_bytes)
+
+
+def sender_without_permit(sender: Sender, *what: Any, **how: Any) -> None:
+    _make_sender(sender, *what, **how)
+    if not sender._name.careful:
+        sender._permit = _ask_nobody
+
+
+def _ask_nobody() -> bool:
+    return True
+
+
+_make_sender = Sender.__init__
+
+
+def grants_without_right(roles: LinkRoles) -> dict[str, float]:
+    """The word of a driver that may not be the active one; of a right so short that no old record goes."""
+    return {link: max(lasts_s, 1e-9) for link, lasts_s in _grants(roles).items()}
+
+
+_grants = LinkRoles.grants
 
 
 def free_at_once(placement: Placement, *what: Any, **how: Any) -> None:

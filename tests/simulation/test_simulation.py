@@ -1,30 +1,36 @@
-"""The copier in a world of faults (P1 to P4, P6): many seeds are judged right, and each planted bug is found."""
+"""The real lanes and drivers in a world of faults (P1 to P4, P6): many seeds are judged right, and each planted bug is
+found."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from functools import partial
+import os
+import subprocess
+import sys
 
 import pytest
 
+from .faults import Faults
+from .many import in_words, run_many
 from .model_broker import ModelPartition, Waiting
 from .model_topic import ModelTopic
-from .plan import Plan, plan_of
-from .planted import BUGS, Planted, find, mixed, mixed_and_given_up
+from .plan import FEWEST_FAULTS, plan_of
+from .planted import BUGS, Planted, find
 from .requests import Produce
 from .source_content import EPOCH_MS
-from .world import run_plan, run_seed
+from .world import World, run_plan, run_seed
 
-SEEDS = 2_000
-LIMIT_S = 60.0
+SEEDS = 1_000
+MOST_EXCUSED = 0.005  # none of the first thousand seeds is
 
 
-def test_the_copy_is_exact_or_loudly_stopped_in_two_thousand_worlds() -> None:
-    began_s = time.process_time()
-    wrong = [verdict for verdict in map(run_seed, range(SEEDS)) if verdict.wrong]
+def test_the_copy_is_exact_or_loudly_stopped_in_a_thousand_worlds() -> None:
+    verdicts = list(run_many(range(SEEDS)))
+    words = in_words(verdicts)
+    sys.stdout.write(words + "\n")
+    wrong = [verdict for verdict in verdicts if verdict.wrong]
     assert not wrong, "\n".join(f"{verdict.command}    # {verdict.wrong}" for verdict in wrong)
-    assert time.process_time() - began_s < LIMIT_S
+    assert sum(verdict.excused for verdict in verdicts) <= MOST_EXCUSED * SEEDS, words
+    assert min(verdict.faults for verdict in verdicts) >= FEWEST_FAULTS
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"rule {bug.rule}")
@@ -32,9 +38,10 @@ def test_a_rule_switched_off_is_found(bug: Planted) -> None:
     assert find(bug) is not None, f"nobody notices that {bug.without}"
 
 
-@pytest.mark.parametrize("change", [mixed_and_given_up, partial(mixed, drivers=1), partial(mixed, drivers=2)])
-def test_plans_that_meet_what_is_rare_are_right_with_every_rule(change: Callable[[Plan], Plan]) -> None:
-    wrong = [verdict for seed in range(60) if (verdict := run_plan(change(plan_of(seed)))).wrong]
+@pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.patches()], ids=lambda bug: f"rule {bug.rule}")
+def test_plans_that_meet_what_is_rare_are_right_with_every_rule(bug: Planted) -> None:
+    plans = filter(bug.meets, map(plan_of, range(8)))
+    wrong = [verdict for plan in plans if (verdict := run_plan(bug.change(plan))).wrong]
     assert not wrong, wrong
 
 
@@ -46,9 +53,21 @@ def test_a_seed_tells_the_same_story_again() -> None:
         assert first == second
 
 
+def test_a_seed_tells_the_same_story_in_every_process() -> None:
+    """Whatever Python's hashes are there."""
+
+    def told(hashes: str) -> str:
+        command = [sys.executable, "-m", "tests.simulation", "--seed", "5"]
+        return subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": hashes}, capture_output=True, text=True, check=True
+        ).stdout
+
+    assert told("1") == told("2")
+
+
 def test_the_seeds_meet_every_kind_of_fault() -> None:
     met = {kind for seed in range(SEEDS) for _, kind in plan_of(seed).faults}
-    assert len(met) == 25
+    assert met == Faults(World(plan_of(0))).kinds
 
 
 def test_an_append_by_id_never_reaches_a_recreated_topic() -> None:

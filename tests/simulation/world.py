@@ -1,4 +1,7 @@
-"""A world made from one seed: a source, a target, lanes with real copiers, a driver, faults, and the judge.
+"""A world made from one seed: clusters, drivers and lanes that run the real code, faults, and the judge.
+
+    sf ──▶ orders (3 partitions) ──▶ nyc        two links, on the same lanes; elections by groups on nyc
+    lax ─▶ payments (2 partitions) ─▶ nyc
 
 Everything happens on one schedule of virtual time, and every chance is drawn from the seed: a seed is a story that can
 be told again, with a trace.
@@ -7,39 +10,61 @@ be told again, with a trace.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
-from heliograph.model.errors import PartitionStop
+from heliograph.controller.board import BoardRow
+from heliograph.model.link import Link
+from heliograph.model.partition import MirrorPartition, TopicPartition
+from heliograph.model.settings import Settings, SparkSettings
 
-from .control_wire import SPEED
-from .driver import SimDriver
-from .election import SimElection
 from .faults import Faults
-from .judge import Judge, Wrong
-from .lane import SimLane
-from .model_broker import Led, ModelPartition
-from .plan import FAULTS_UNTIL_MS, Plan, plan_of
+from .group_side import SimGroup
+from .judge import PartitionJudge, Wrong
+from .long_poll import WaitingFetch
+from .model_broker import ModelPartition
+from .outside import in_the_place_of_the_outside
+from .plan import FAULTS_UNTIL_S, Plan, plan_of
+from .raw_batch import FOREVER_MS, HOUR_MS, TopicRules
 from .schedule import Schedule
-from .source_side import SimSource
-from .target_line import FLIGHT_MS
-from .target_side import SimTarget
+from .sim_cluster import SimCluster
+from .sim_driver import SimDriver
+from .sim_lane import MEMORY_BYTES, SimLane
+from .source_content import BIG_AT, BIG_BYTES, EPOCH_MS
+from .source_log import SourceLog
+from .target_log import TargetLog
 
-MEND_MS = FAULTS_UNTIL_MS + 6_000
-SETTLED_MS = MEND_MS + 2 * FLIGHT_MS
-LIMIT_MS = MEND_MS + 60_000
-STALE_METADATA = 0.1
+MEND_S = FAULTS_UNTIL_S + 10.0
+SETTLED_S = 6.0  # after the last arrival of whatever was on its way, and after the faults
+LIMIT_S = MEND_S + 300.0
+LATE_MOST_S = 28.0
+CLUSTERS = ("sf", "lax", "nyc")
+LINKS = (
+    Link(name="sf-to-nyc", source="sf", target="nyc", topics=("orders",)),
+    Link(name="lax-to-nyc", source="lax", target="nyc", topics=("payments",)),
+)
+# Kafka's own defaults, but for small fetches, and long polls so that idleness costs no turns.
+PROPERTIES = {
+    "bootstrap.servers": "nowhere:1",
+    "fetch.max.wait.ms": "20000",
+    "max.partition.fetch.bytes": "600",
+}
+QUIET_EXPIRY_S = 7.0
 
 Trace = Callable[[str], None]
 
 
 class Verdict(NamedTuple):
-    """`excused`: it met what nothing can guard against (Judge.misplaced_unawares)."""
+    """`excused`: it met what nothing can guard against (PartitionJudge.misplaced_unawares)."""
 
     plan: Plan
     wrong: str
-    took_ms: int
+    took_s: float
     excused: bool
+    partitions: int
+    appends: int
+    faults: int
 
     @property
     def command(self) -> str:
@@ -50,100 +75,217 @@ class World(Schedule):
     def __init__(self, plan: Plan, trace: Trace | None = None) -> None:
         super().__init__()
         self.plan = plan
-        self.chance = random.Random(plan.seed + (1 << 40))
+        self.chance = random.Random(plan.seed)
         self.loss = 0.0
+        self.throttled = False
         self.broker_jump_ms = 0
         self.mended = False
-        self.stops: list[PartitionStop] = []
-        self._trace = trace
+        self.last_arrival = 0.0  # of an append at a broker
+        self.settings = Settings(
+            clusters=dict.fromkeys(CLUSTERS, PROPERTIES),
+            links=LINKS,
+            spark=SparkSettings(),
+            lanes=plan.lanes,
+            lane_memory_bytes=MEMORY_BYTES,
+        )
+        self.processes: list[SimDriver | SimLane] = []
         self.lanes: list[SimLane] = []
-        self.lanes_ever: list[SimLane] = []
-        self.adopted = False  # the link, by a driver
-        self.source = SimSource(self)
-        self.target = SimTarget(self)
-        self.judge = Judge(self)
-        self.election = SimElection(self)
-        self.drivers = [SimDriver(self, number) for number in range(plan.drivers)]
+        self.fetches: dict[WaitingFetch, None] = {}
+        self.traces = trace is not None
+        self._trace = trace
+        self._problem: dict[str, Any] | None = None
+        self._groups: dict[tuple[str, int], SimGroup] = {}
+        nodes = range(1, plan.brokers + 1)
+        self.clusters = {name: SimCluster(self, name, nodes) for name in CLUSTERS}
+        self.judges: list[PartitionJudge] = []
+        for link, contents in zip(LINKS, plan.topics, strict=True):
+            self._make_topics(link, [content.kind for content in contents], contents)
+        self.drivers: list[SimDriver] = []
         self._faults = Faults(self)
-        self.after(MEND_MS, self._mend)
+        self.after(MEND_S, self._mend)
+        self.after(plan.expire_every_s, self._expire_producers)
+
+    def _make_topics(self, link: Link, kinds: list[str], contents: Any) -> None:
+        (name,) = link.topics
+        source, target = self.clusters[link.source], self.clusters[link.target]
+        brokers = source.nodes
+
+        def sources(number: int, topic_id: str) -> ModelPartition:
+            order = brokers[number % len(brokers) :] + brokers[: number % len(brokers)]
+            return ModelPartition(topic_id, brokers=order[:2], now_ms=lambda: self.wall_ms)
+
+        def targets(number: int, topic_id: str) -> ModelPartition:
+            order = brokers[number % len(brokers) :] + brokers[: number % len(brokers)]
+            rules = TopicRules(
+                min_insync=self.plan.min_insync,
+                max_message_bytes=BIG_BYTES if kinds[number] in BIG_AT else 1 << 20,
+                timestamp_after_max_ms=HOUR_MS if kinds[number] == "future" else FOREVER_MS,
+            )
+            return ModelPartition(
+                topic_id, brokers=order, rules=rules, now_ms=lambda: self.wall_ms + self.broker_jump_ms
+            )
+
+        def source_log(number: int, make: Callable[[str], ModelPartition]) -> SourceLog:
+            return SourceLog(make, source, contents[number].kind, contents[number].rhythm)
+
+        many = range(len(contents))
+        from_topic = source.add_topic(name, [(partial(source_log, n), partial(sources, n)) for n in many])
+        to_topic = target.add_topic(
+            name, [(lambda make: TargetLog(make, target), partial(targets, n)) for n in many]
+        )
+        for number in many:
+            key = MirrorPartition(link.name, name, name, number)
+            ours, theirs = from_topic.logs[number], to_topic.logs[number]
+            assert isinstance(ours, SourceLog)
+            assert isinstance(theirs, TargetLog)
+            ours.on_change = partial(self.wake_fetches, TopicPartition(name, number))
+            self.judges.append(PartitionJudge(self, key, kinds[number], ours, theirs))
+        if not self.plan.topics_exist:
+            to_topic.delete()
 
     def tell(self, *words: Any) -> None:
         if self._trace is not None:
-            self._trace(f"{self.now_ms:6d} " + " ".join(map(str, words)))
+            self._trace(f"{self.now:8.3f} " + " ".join(map(str, words)))
 
-    def clock_s(self) -> float:
-        """The clock of leases."""
-        return self.now_ms * SPEED / 1000
+    def problem(self, context: dict[str, Any]) -> None:
+        """Something that production code must never meet."""
+        self._problem = self._problem or context
 
-    # -- chances
+    # -- clocks and chances
 
-    def delay_ms(self, *, may_be_late: bool = False) -> int:
-        if may_be_late and not self.mended and self.chance.random() < self.plan.late:
-            return self.chance.randrange(50, FLIGHT_MS)
-        return 1 + int(self.chance.random() * 5)
+    @property
+    def wall_ms(self) -> int:
+        return EPOCH_MS + int(self.now * 1000)
+
+    def delay_s(self, *, may_be_late: bool = False) -> float:
+        chance = self.chance.random()
+        if may_be_late and not self.mended and chance < self.plan.late:
+            return self.chance.uniform(0.02, LATE_MOST_S if chance < self.plan.late / 2 else 0.4)
+        return 0.001 + 0.004 * chance
+
+    def clogged_s(self) -> float:
+        """How long a request stays in the sender's own buffer; 0: not at all."""
+        if self.mended or self.chance.random() >= self.plan.clogs:
+            return 0.0
+        return self.chance.uniform(0.01, 3.0)
 
     def loses_message(self) -> bool:
         return self.loss > 0 and self.chance.random() < self.loss
 
-    def led(self, partition: ModelPartition | None, known: Led | None) -> Led | None:
-        """What metadata says: from a broker that may lag, though an older epoch than the known one is no news."""
-        if partition is None:
-            return None
-        led = partition.truth
-        if not self.mended and self.chance.random() < STALE_METADATA:
-            up = [heard for node, heard in partition.heard.items() if node not in partition.down]
-            led = self.chance.choice(up) if up else led
-        if known is not None and led.epoch < known.epoch <= partition.truth.epoch:
-            led = known
-        return None if led.leader in partition.down else led
+    def throttle_ms(self) -> int:
+        return self.chance.randint(100, 5_000) if self.throttled and self.chance.random() < 0.5 else 0
 
-    # -- the course of things
+    # -- who is there
 
-    def wake_copiers(self) -> None:
-        """The source has changed: fetches that waited there are answered."""
-        for lane in self.lanes:
-            if lane.copier is not None:
-                lane.after(self.delay_ms(), lane.copier.source_changed)
+    def group(self, cluster: SimCluster, name: str, driver: int) -> SimGroup:
+        key = (name, driver if self.plan.racing else 0)
+        if key not in self._groups:
+            self._groups[key] = SimGroup(cluster, name)
+        return self._groups[key]
 
-    def start_driver(self, number: int) -> None:
+    @property
+    def groups(self) -> list[SimGroup]:
+        return list(self._groups.values())
+
+    @property
+    def lanes_ever(self) -> int:
+        return sum(isinstance(process, SimLane) for process in self.processes)
+
+    def rows_of(self, key: MirrorPartition) -> Iterator[tuple[bool, BoardRow]]:
+        """The partition on each driver's board, and whether that driver holds the link."""
+        for driver in self.drivers:
+            run = driver.mirror
+            row = run.board.rows.get(key) if run is not None else None
+            if run is not None and row is not None:
+                yield key.link in run._adopted and not driver.dead, row
+
+    def wake_fetches(self, where: TopicPartition) -> None:
+        """A source has changed: fetches that waited there are answered."""
+        for fetch in list(self.fetches):
+            if where in fetch.wheres:
+                fetch.look()
+
+    def start_driver_later(self, number: int) -> None:
+        self.after(self.chance.uniform(1.0, 5.0), self._start_driver, number)
+
+    def _start_driver(self, number: int) -> None:
         if self.drivers[number].dead:
             self.drivers[number] = SimDriver(self, number)
+
+    def _expire_producers(self) -> None:
+        """The periodic check, of one broker at a time."""
+        self.after(QUIET_EXPIRY_S if self.mended else self.plan.expire_every_s, self._expire_producers)
+        node = self.chance.randint(1, self.plan.brokers)
+        for judge in self.judges:
+            if judge.target.partition is not None and node in judge.target.partition.replicas:
+                judge.target.partition.expire_producers(node)
 
     def _mend(self) -> None:
         """Faults are over: everything that can come back is back."""
         self.tell("faults are over")
         self.mended = True
         self.loss = 0.0
-        for number in range(len(self.drivers)):
-            self.start_driver(number)
-            self.drivers[number].cut = False
-            self.drivers[number].thaw()
-            self.drivers[number].come_round()
+        self.throttled = False
+        for cluster in self.clusters.values():
+            cluster.thaw_all()
+            for node in list(cluster.down):
+                self._faults.brokers.come_back(cluster, node)
+        for judge in self.judges:
+            judge.target.mend()
+        for driver in self.drivers:
+            driver.cut = False
+            driver.loop.come_round()
+            driver.thaw()
         for lane in list(self.lanes):
+            lane.wire.reconnect()
             lane.thaw()
-            lane.reconnect()
-        self.target.mend()
+
+    # -- the course of things
 
     def _ended(self) -> bool:
         """Nothing more is to come, and whatever was on its way is over."""
-        return self.now_ms > SETTLED_MS and self.source.complete and self.judge.done()
+        settled = self.now > max(MEND_S, self.last_arrival) + SETTLED_S
+        return settled and all(judge.done for judge in self.judges)
 
     def run(self) -> str:
         """What is wrong, empty if nothing is."""
         try:
-            while self.now_ms < LIMIT_MS and not self._ended():
-                self.step()
-            self.judge.conclude()
+            with in_the_place_of_the_outside(self):
+                self.drivers.extend(SimDriver(self, number) for number in range(self.plan.drivers))
+                self._play()
+            return ""
         except Wrong as wrong:
             self.tell("WRONG:", wrong)
             return str(wrong)
-        return ""
+        finally:
+            for process in self.processes:
+                process.loop.bury()
+
+    def _play(self) -> None:
+        steps = 0
+        while self.now < LIMIT_S:
+            self.step()
+            if self._problem is not None:
+                raise Wrong(f"a bug: {self._problem.get('message')}: {self._problem.get('exception')!r}")
+            steps += 1
+            if steps % 64 == 0 and self._ended():
+                break
+        for judge in self.judges:
+            judge.conclude()
 
 
 def run_plan(plan: Plan, trace: Trace | None = None) -> Verdict:
     world = World(plan, trace)
     wrong = world.run()
-    return Verdict(plan, wrong, world.now_ms, world.judge.excused)
+    return Verdict(
+        plan,
+        wrong,
+        world.now,
+        any(judge.excused for judge in world.judges),
+        len(world.judges),
+        sum(judge.target.appends for judge in world.judges),
+        len(plan.faults),
+    )
 
 
 def run_seed(seed: int, trace: Trace | None = None) -> Verdict:

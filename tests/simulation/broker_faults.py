@@ -1,0 +1,244 @@
+"""Faults of brokers and of the logs themselves, made to happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from heliograph.model.errors import Disconnected
+from tests.wire.batches import make_batch
+
+from .judge import PartitionJudge
+from .model_broker import ModelPartition, Waiting
+from .sim_cluster import SimCluster
+from .source_log import SourceLog
+from .target_log import TargetLog
+
+if TYPE_CHECKING:
+    from .world import World
+
+FROZEN_MOST_S = 12.0
+
+
+class BrokerFaults:
+    """`kill_lane`: who writes where it must not may be followed by a lane that begins anew."""
+
+    def __init__(self, world: World, kill_lane: Callable[[], None]) -> None:
+        self._world = world
+        self._chance = world.chance
+        self._kill_lane = kill_lane
+        self._target_cluster = world.clusters["nyc"]
+        self.kinds: dict[str, Callable[[], None]] = {
+            "source's leader moves": self._move_source,
+            "source's connections break": self._break_fetches,
+            "segment is rolled": self._roll,
+            "broker restarts": self._restart_broker,
+            "broker freezes": self._freeze_broker,
+            "leader's epoch grows": self._bump_epoch,
+            "leader moves": self._move_leader,
+            "unclean election": self._lag_for_unclean_election,
+            "follower lags": partial(self._lag, 1),
+            "followers lag": partial(self._lag, 2),
+            "follower comes back shorter": partial(self._restart_broker, shorter=True),
+            "foreign writer": self._write_foreign,
+            "target recreated": self._recreate_target,
+            "source truncated": self._truncate_source,
+            "source recreated": self._recreate_source,
+        }
+
+    def _later(self, least_s: float, most_s: float, do: Callable[..., None], *what: object) -> None:
+        self._world.after(self._chance.uniform(least_s, most_s), do, *what)
+
+    # -- brokers of the target
+
+    def _log(self) -> tuple[TargetLog, ModelPartition] | None:
+        there = [judge.target for judge in self._world.judges if judge.target.partition is not None]
+        if not there:
+            return None
+        log = self._chance.choice(there)
+        assert log.partition is not None
+        return log, log.partition
+
+    def _followers(self, partition: ModelPartition) -> list[int]:
+        return [n for n in partition.replicas if n != partition.truth.leader and n not in partition.down]
+
+    def _roll(self) -> None:
+        for judge in self._world.judges:
+            if judge.target.partition is not None:
+                for replica in judge.target.partition.replicas.values():
+                    replica.take_snapshot()
+
+    def _bump_epoch(self) -> None:
+        if (found := self._log()) is not None and found[1].truth.leader not in found[1].down:
+            found[0].elect(found[1], found[1].truth.leader)
+
+    def _move_leader(self) -> None:
+        if (found := self._log()) is not None:
+            self._elect_in_sync(*found)
+
+    def _elect_in_sync(self, log: TargetLog, partition: ModelPartition) -> None:
+        """Nobody, if nobody else has all that was acknowledged."""
+        able = [n for n in self._followers(partition) if n in partition.in_sync]
+        if able and partition is log.partition:
+            log.elect(partition, self._chance.choice(able))
+
+    def _restart_broker(self, *, shorter: bool = False) -> None:
+        """`shorter`: with a part of its logs lost. Of what it led alone that is an unclean election."""
+        cluster = self._target_cluster
+        up = [node for node in cluster.answering if not cluster.down]
+        if not up:
+            return
+        node = self._chance.choice(up)
+        self._world.tell("broker", node, "goes down")
+        cluster.down.add(node)
+        for judge in self._world.judges:
+            log, partition = judge.target, judge.target.partition
+            if partition is None or node not in partition.replicas:
+                continue
+            log.changed()
+            if node == partition.truth.leader:
+                self._later(0.5, 5.0, self._elect_in_sync, log, partition)
+            else:
+                self._later(1.0, 6.0, self._shrink_down, log, partition, node)
+        self._later(4.0, 15.0, self.come_back, cluster, node, shorter)
+        for group in self._world.groups:
+            if group.node == node:
+                self._later(0.5, 5.0, group.fail_over)
+
+    def _shrink_down(self, log: TargetLog, partition: ModelPartition, node: int) -> None:
+        if node in partition.down and partition is log.partition:
+            partition.shrink(node)
+            log.changed()
+
+    def come_back(self, cluster: SimCluster, node: int, shorter: bool = False) -> None:
+        if node not in cluster.down:
+            return
+        self._world.tell("broker", node, "is back")
+        cluster.down.discard(node)
+        for judge in self._world.judges:
+            partition = judge.target.partition
+            if partition is None or node not in partition.replicas:
+                continue
+            replica = partition.replicas[node]
+            if shorter and partition.truth.leader != node and replica.batches:
+                kept = self._chance.randrange(len(replica.batches) + 1)
+                end = replica.batches[kept - 1].header.next_offset if kept else 0
+                replica.truncate(end, self._world.wall_ms, partition.rules.producer_expiration_ms)
+            judge.target.come_back(node)
+
+    def _freeze_broker(self) -> None:
+        nodes = self._target_cluster.answering
+        if not nodes:
+            return
+        node = self._chance.choice(nodes)
+        self._world.tell("broker", node, "freezes")
+        self._target_cluster.freeze(node)
+        self._later(1.0, FROZEN_MOST_S, self._thaw_broker, node)
+        for judge in self._world.judges:
+            log, partition = judge.target, judge.target.partition
+            if partition is not None and partition.truth.leader == node and self._chance.random() < 0.5:
+                self._later(1.0, 8.0, self._replace_frozen, log, partition, node)
+
+    def _replace_frozen(self, log: TargetLog, partition: ModelPartition, node: int) -> None:
+        if self._target_cluster.is_frozen(node) and partition.truth.leader == node:
+            self._elect_in_sync(log, partition)
+
+    def _thaw_broker(self, node: int) -> None:
+        self._target_cluster.thaw(node)
+        for judge in self._world.judges:
+            judge.target.changed()
+
+    def _lag(self, count: int) -> None:
+        if (found := self._log()) is None:
+            return
+        log, partition = found
+        for node in self._followers(partition)[:count]:
+            log.lagging.add(node)
+            self._later(0.5, 4.0, self._shrink, log, partition, node)
+            self._later(2.0, 15.0, log.catch_up, node)
+
+    def _shrink(self, log: TargetLog, partition: ModelPartition, node: int) -> None:
+        if node in log.lagging and partition is log.partition:
+            partition.shrink(node)
+            log.changed()
+
+    def _lag_for_unclean_election(self) -> None:
+        if (found := self._log()) is None or not (followers := self._followers(found[1])):
+            return
+        log, partition = found
+        node = self._chance.choice(followers)
+        log.lagging.add(node)
+        self._later(0.2, 1.0, self._shrink, log, partition, node)
+        self._later(1.0, 6.0, self._elect_unclean, log, partition, node)
+
+    def _elect_unclean(self, log: TargetLog, partition: ModelPartition, node: int) -> None:
+        log.lagging.discard(node)
+        if partition is log.partition and node not in partition.down:
+            log.elect(partition, node)
+
+    # -- the logs
+
+    @property
+    def _loud(self) -> PartitionJudge:
+        return self._world.judges[self._world.plan.loud_at]
+
+    def _siblings(self) -> list[PartitionJudge]:
+        """All partitions of the topic."""
+        return [judge for judge in self._world.judges if judge.key.link == self._loud.key.link]
+
+    def _write_foreign(self) -> None:
+        world, judge = self._world, self._loud
+        partition = judge.target.partition
+        if partition is None or partition.truth.leader in partition.down:
+            self._later(0.2, 0.4, self._write_foreign)
+            return
+        stray = make_batch([(None, b"stray", ())] * self._chance.randint(1, 2), timestamp=world.wall_ms)
+        answer = partition.produce(partition.truth.leader, memoryview(stray))
+        if not isinstance(answer, Waiting):  # too few replicas
+            self._later(0.2, 0.4, self._write_foreign)
+            return
+        judge.foreign_written(partition, partition.leader_replica.end)
+        judge.target.appended()
+        if self._chance.random() < 0.5:
+            self._later(0.0, 0.1, self._kill_lane)
+
+    def _recreate_target(self) -> None:
+        topic = self._target_cluster.topics[self._loud.key.target_topic]
+        topic.delete()
+        for judge in self._siblings():
+            judge.target_recreated()
+        self._later(0.0, 10.0, self._create_target)
+
+    def _create_target(self) -> None:
+        topic = self._target_cluster.topics[self._loud.key.target_topic]
+        if not topic.exists:
+            topic.create()
+
+    def _source(self) -> SourceLog:
+        return self._chance.choice(self._world.judges).source
+
+    def _move_source(self) -> None:
+        source = self._source()
+        if source.partition is not None:
+            source.move_leader(self._chance.choice(list(source.partition.replicas)))
+
+    def _break_fetches(self) -> None:
+        for fetch in list(self._world.fetches):
+            fetch.end(Disconnected("the connection broke"))
+
+    def _truncate_source(self) -> None:
+        self._loud.source.cut(self._chance.random(), regrows=self._world.plan.regrows_at_once)
+
+    def _recreate_source(self) -> None:
+        for judge in self._siblings():
+            judge.source_changed(0)
+        topic = self._world.clusters[self._source_cluster].topics[self._loud.key.source_topic]
+        topic.delete()
+        for fetch in list(self._world.fetches):
+            fetch.look()
+        self._later(0.0, 10.0, topic.create)
+
+    @property
+    def _source_cluster(self) -> str:
+        return self._loud.key.link.split("-")[0]

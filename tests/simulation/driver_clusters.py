@@ -1,0 +1,152 @@
+"""The driver's own clients in a world: what it observes of a link's clusters, topics that it creates, and the group's
+coordinator. What follows from what is observed is production's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from heliograph.cluster.admin import TopicConfig
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.cluster.properties import parse_properties
+from heliograph.controller.clusters import Clusters
+from heliograph.controller.finding import Finding
+from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
+from heliograph.model.admission import LastBatch
+from heliograph.model.errors import BrokerRefused, ClusterUnreachable, ProtocolError, RequestFailed
+from heliograph.model.link import Link
+from heliograph.model.producer_id import producer_id
+
+from .group_side import GroupConnection
+from .model_broker import ModelPartition
+from .sim_client import SimClient
+from .sim_ports import _span
+
+if TYPE_CHECKING:
+    from .sim_driver import SimDriver
+
+CONFIG = TopicConfig(own={}, effective={})
+
+
+class DriverClient(SimClient):
+    """Also a way to the coordinator of a group, and to create topics."""
+
+    process: SimDriver
+
+    async def connect(self) -> None:
+        return
+
+    async def connection(self, node: int, _purpose: str) -> GroupConnection:
+        return GroupConnection(self, self.process, node)
+
+    def open_connection_to(self, _node: int, _purpose: str) -> None:
+        return None
+
+
+async def create_topic(client: DriverClient, topic: str, **_shape: Any) -> bool:
+    """In the place of cluster.admin's: whether nobody else had created it."""
+    found = client.cluster.topics[topic]
+
+    def create() -> bool:
+        if found.exists:
+            return False
+        found.create()
+        return True
+
+    nodes = client.cluster.answering
+    made: bool = await client.ask(nodes[0] if nodes else 0, create)
+    return made
+
+
+class DriverClusters(Clusters):
+    """The real ones, but for how clients are made, and how a link is observed: that takes dozens of requests."""
+
+    def __init__(self, driver: SimDriver) -> None:
+        self._settings = driver.world.settings
+        self._world = driver.world
+        self._clients = {}
+        for link in self._settings.links:
+            for side, name in (("source", link.source), ("target", link.target)):
+                properties = parse_properties(self._settings.clusters[name])
+                client = DriverClient(driver, self._world.clusters[name], properties)
+                self._clients[link.name, side] = cast(ClusterClient, client)
+
+    async def preflight(self, _snapshots: Sequence[LinkSnapshot]) -> tuple[Finding, ...]:
+        return ()
+
+    async def _observe(self, link: Link) -> LinkSnapshot:
+        nodes = self._world.clusters[link.target].answering
+        client = cast(DriverClient, self.target(link.name))
+        try:
+            seen: LinkSnapshot = await client.ask(nodes[0] if nodes else 0, lambda: self._look(link))
+        except (RequestFailed, ProtocolError) as problem:
+            raise ClusterUnreachable(problem.message) from problem
+        return seen
+
+    # -- at the brokers
+
+    def _look(self, link: Link) -> LinkSnapshot:
+        source, target = self._world.clusters[link.source], self._world.clusters[link.target]
+        topics = [topic for topic in source.topics.values() if topic.exists]
+        if not topics:  # it comes back in a moment, and is not looked for again by a run that has begun
+            raise BrokerRefused("the topic is being created again", code=3)
+        sources, targets = [], {}
+        for topic in topics:
+            theirs = target.topics[topic.name]
+            ours = producer_id(source.cluster_id, topic.name)
+            pairs = zip(topic.logs, theirs.logs, strict=True)
+            sights = {n: _sight(a.partition, b.partition, ours) for n, (a, b) in enumerate(pairs)}
+            sources.append(
+                SourceTopic(name=topic.name, replication_factor=1, config=CONFIG, partitions=sights)
+            )
+            if theirs.exists:
+                found = TargetTopic(name=topic.name, partitions=len(theirs.logs), config=CONFIG)
+                targets[topic.name] = found
+        return LinkSnapshot(
+            link=link,
+            source_cluster_id=source.cluster_id,
+            target_cluster_id=target.cluster_id,
+            target_brokers=len(target.nodes),
+            sources=tuple(sources),
+            targets=targets,
+            flight_s=self.flight_s(link.name),
+        )
+
+
+def _sight(source: ModelPartition | None, target: ModelPartition | None, ours: int) -> PartitionSight:
+    assert source is not None
+    span = _read(source)
+    if span is None:
+        return PartitionSight(source=None, source_end=None, unreadable="the source has no leader")
+    if target is None:
+        return PartitionSight(source=span, source_end=span.high_watermark)
+    found = _read(target)
+    if found is None or found.high_watermark != found.end:
+        words = "the target has no leader, or is being written"
+        return PartitionSight(source=span, source_end=span.high_watermark, target=found, unreadable=words)
+    last = target.leader_replica.holding(found.end - 1) if found.end else None
+    view = target.producers(target.truth.leader).get(ours)
+    state = (
+        ProducerState(epoch=view.epoch, last_sequence=view.last_sequence, last_timestamp=view.last_timestamp)
+        if view is not None
+        else None
+    )
+    return PartitionSight(
+        source=span,
+        source_end=span.high_watermark,
+        target=found,
+        last_batch=LastBatch(producer_id=last.header.producer_id, last_sequence=last.header.last_sequence)
+        if last is not None
+        else None,
+        producer=state,
+    )
+
+
+def _read(partition: ModelPartition) -> LogSpan | None:
+    """By its leader, None while there is none."""
+    node, epoch = partition.truth
+    try:
+        return None if node in partition.down else _span(partition, node, epoch)
+    except (RequestFailed, ProtocolError):
+        return None

@@ -1,0 +1,94 @@
+"""A fetch at a source broker: answered when there is something to tell, or when it has waited long enough."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from heliograph.model.errors import BrokerRefused, Disconnected
+from heliograph.model.partition import TopicPartition
+from heliograph.wire.fetch import FetchedPartition, FetchReply, FetchWant
+
+from .model_broker import Fetched
+from .sim_client import SimClient
+
+
+@dataclass(slots=True, eq=False)
+class WaitingFetch:
+    """A long poll at a source broker."""
+
+    client: SimClient
+    node: int
+    wants: Sequence[FetchWant]
+    max_bytes: int
+    answer: asyncio.Future[FetchReply]
+    wheres: frozenset[tuple[str, int]]
+    over: bool = False
+
+    def look(self, *, at_last: bool = False) -> None:
+        """Answer if there is something to tell, or at last with nothing."""
+        if self.over:
+            return
+        client = self.client
+        if self.node in client.cluster.down:
+            self.end(Disconnected(f"broker {self.node} is away"))
+            return
+        if client.cluster.is_frozen(self.node):
+            client.cluster.when_thawed(self.node, self.look_again, at_last)
+            return
+        partitions = self._read(client)
+        if at_last or any(len(p.records) or p.error or p.diverging_epoch for p in partitions):
+            self.over = True
+            world = client.cluster.world
+            reply = FetchReply(world.throttle_ms(), 0, partitions)
+            client.process.after(
+                world.delay_s(), client.process.loop.arrive, client.settle, self.answer, reply
+            )
+
+    def look_again(self, at_last: bool) -> None:
+        self.look(at_last=at_last)
+
+    def end(self, problem: Exception) -> None:
+        if not self.over:
+            self.over = True
+            client = self.client
+            client.process.after(client.cluster.world.delay_s(), client.fail, self.answer, problem)
+
+    def _read(self, client: SimClient) -> list[FetchedPartition]:
+        partitions: list[FetchedPartition] = []
+        left_bytes = self.max_bytes
+        for want in self.wants:
+            where = TopicPartition(want.topic, want.partition)
+            fetched = self._fetch(client, where, want, min(want.max_bytes, left_bytes))
+            records = b"".join(stored.data for stored in fetched.batches) if left_bytes > 0 else b""
+            left_bytes -= len(records)
+            view = memoryview(bytearray(records))
+            watermark = fetched.high_watermark
+            partitions.append(
+                FetchedPartition(
+                    *where,
+                    fetched.error,
+                    watermark,
+                    watermark,
+                    fetched.start,
+                    -1,
+                    view,
+                    fetched.diverging,
+                    None,
+                )
+            )
+        return partitions
+
+    def _fetch(self, client: SimClient, where: TopicPartition, want: FetchWant, max_bytes: int) -> Fetched:
+        try:
+            partition = client.replica(where, self.node)
+        except BrokerRefused as refused:
+            return Fetched(refused.code)
+        return partition.fetch(
+            self.node,
+            want.next_offset,
+            leader_epoch=want.leader_epoch,
+            last_fetched_epoch=want.last_fetched_epoch,
+            max_bytes=max_bytes,
+        )

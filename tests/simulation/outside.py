@@ -1,0 +1,103 @@
+"""What stands in for the outside while a world is played: clocks, chance, threads, logs, and what speaks Kafka's
+protocol beside the copier's ports. The one place that patches production code for a simulation that is right."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from heliograph.cluster import election
+from heliograph.controller import act, mirror
+from heliograph.copier import lane as lane_module
+from heliograph.engine import lane_orders, lanes, starting
+from heliograph.engine.versions import versions
+from heliograph.model import clock
+
+from .driver_clusters import create_topic
+from .group_side import call
+
+if TYPE_CHECKING:
+    from .world import World
+
+# How often what is only shown is shown: less often costs fewer turns, and nothing rests on it.
+PACES = (
+    (mirror, "TICK_S", 1.0),
+    (lane_orders, "PROGRESS_S", 0.5),
+    (election, "WATCH_S", 1.0),
+    (lane_module, "ROUTE_INTERVAL_S", 1.0),
+)
+
+
+class _AtOnce:
+    """A thread that has done its work when it is started."""
+
+    def __init__(self, target: Callable[[], None], **_how: Any) -> None:
+        self.start = target
+
+
+@contextmanager
+def in_the_place_of_the_outside(world: World) -> Iterator[None]:
+    """Clocks, chance, threads, and what speaks Kafka's protocol beside the ports."""
+
+    class Time:
+        CLOCK_BOOTTIME = 0
+
+        @staticmethod
+        def clock_gettime(_which: int) -> float:
+            return world.now
+
+        @staticmethod
+        def time() -> float:
+            return world.now
+
+    with ExitStack() as stack:
+        for where, name, value in (
+            (clock, "time", Time),
+            (election, "random", world.chance),
+            (election, "call", call),
+            (act, "create_topic", create_topic),
+            (lanes, "versions", lambda: _VERSIONS),
+            (starting, "threading", SimpleNamespace(Thread=_AtOnce)),
+            (clock.clock_of_suspended_time, "_steady", Time.time),
+            (clock.clock_of_suspended_time, "_wall", Time.time),
+            (clock.clock_of_suspended_time, "_gap_s", 0.0),
+            (clock.clock_of_suspended_time, "_ahead_s", 0.0),
+            *PACES,
+        ):
+            stack.enter_context(patch.object(where, name, value))
+        with _logged(world):
+            yield
+
+
+_VERSIONS = versions()
+
+
+@contextmanager
+def _logged(world: World) -> Iterator[None]:
+    """What production code logs is part of the story, and otherwise costs nothing."""
+    if not world.traces:
+        before = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logging.disable(before)
+        return
+
+    class Teller(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            world.tell("  log:", record.getMessage())
+
+    teller, root = Teller(), logging.getLogger("heliograph")
+    level, root.level = root.level, logging.INFO
+    root.addHandler(teller)
+    propagate, root.propagate = root.propagate, False
+    try:
+        yield
+    finally:
+        root.removeHandler(teller)
+        root.level, root.propagate = level, propagate

@@ -1,0 +1,140 @@
+"""A cluster in a world: its brokers, which go down, freeze and come back, and its topics. What a broker answers is the
+model's (model_broker.py); when it hears of things is decided here and by the logs (source_log.py, target_log.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid5
+
+from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, TopicMetadata
+from heliograph.model.partition import TopicPartition
+from heliograph.wire.error_codes import ErrorCode
+
+from .model_broker import Led, ModelPartition
+from .model_topic import ModelTopic
+from .schedule import Do
+
+if TYPE_CHECKING:
+    from .world import World
+
+STALE_METADATA = 0.1
+_IDS = UUID(int=0x48)
+MakeLog = Callable[[Callable[[str], ModelPartition]], ModelTopic]
+
+
+class SimTopic:
+    """All partitions of a topic: they come and go together, with one id."""
+
+    def __init__(self, name: str, logs: Sequence[ModelTopic]) -> None:
+        self.name = name
+        self.logs = logs
+
+    @property
+    def exists(self) -> bool:
+        return self.logs[0].partition is not None
+
+    @property
+    def topic_id(self) -> str:
+        partition = self.logs[0].partition
+        return partition.topic_id if partition is not None else ""
+
+    def delete(self) -> None:
+        for log in self.logs:
+            log.delete()
+
+    def create(self) -> None:
+        for log in self.logs:
+            log.create()
+
+
+class SimCluster:
+    """`nodes`: all brokers. `down` is shared with the model's partitions."""
+
+    def __init__(self, world: World, name: str, nodes: Sequence[int]) -> None:
+        self.world = world
+        self.name = name
+        self.cluster_id = f"{name}-id"
+        self.nodes = tuple(nodes)
+        self.down: set[int] = set()
+        self.topics: dict[str, SimTopic] = {}
+        self._frozen: dict[int, list[tuple[Do, tuple[object, ...]]]] = {}
+
+    # -- brokers
+
+    def freeze(self, node: int) -> None:
+        self._frozen.setdefault(node, [])
+
+    def thaw(self, node: int) -> None:
+        for do, what in self._frozen.pop(node, ()):
+            do(*what)
+
+    def thaw_all(self) -> None:
+        for node in list(self._frozen):
+            self.thaw(node)
+
+    def is_frozen(self, node: int) -> bool:
+        return node in self._frozen
+
+    def when_thawed(self, node: int, do: Do, *what: object) -> None:
+        self._frozen[node].append((do, what))
+
+    @property
+    def answering(self) -> list[int]:
+        return [node for node in self.nodes if node not in self.down and node not in self._frozen]
+
+    # -- topics
+
+    def add_topic(
+        self, name: str, makers: Sequence[tuple[MakeLog, Callable[[str], ModelPartition]]]
+    ) -> SimTopic:
+        """For each partition: what makes its log, and what makes the model of one that bears an id."""
+
+        def model_of(make: Callable[[str], ModelPartition]) -> Callable[[str], ModelPartition]:
+            def made(number: str) -> ModelPartition:
+                partition = make(str(uuid5(_IDS, f"{self.name} {name} {number}")))
+                partition.down = self.down
+                return partition
+
+            return made
+
+        self.topics[name] = SimTopic(name, [make_log(model_of(make)) for make_log, make in makers])
+        return self.topics[name]
+
+    def log(self, where: TopicPartition) -> ModelTopic:
+        return self.topics[where.topic].logs[where.partition]
+
+    def partition(self, where: TopicPartition) -> ModelPartition | None:
+        return self.log(where).partition
+
+    @property
+    def logs(self) -> Iterator[ModelTopic]:
+        for topic in self.topics.values():
+            yield from topic.logs
+
+    # -- metadata
+
+    def metadata(self, topics: Sequence[str]) -> ClusterMetadata:
+        """As one of the brokers tells it, which may lag."""
+        brokers = {n: Broker(n, self.name, n) for n in self.nodes if n not in self.down}
+        told = {name: self._topic(self.topics[name]) for name in topics}
+        return ClusterMetadata(cluster_id=self.cluster_id, controller=1, brokers=brokers, topics=told)
+
+    def _topic(self, topic: SimTopic) -> TopicMetadata:
+        partitions = [log.partition for log in topic.logs]
+        there = [partition for partition in partitions if partition is not None]
+        return TopicMetadata(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            internal=False,
+            error=ErrorCode.NONE if there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            leaders={number: self._led(partition) for number, partition in enumerate(there)},
+            replication_factor=len(there[0].replicas) if there else 0,
+        )
+
+    def _led(self, partition: ModelPartition) -> Leader | None:
+        led: Led = partition.truth
+        if not self.world.mended and self.world.chance.random() < STALE_METADATA:
+            heard = [each for node, each in partition.heard.items() if node not in self.down]
+            led = self.world.chance.choice(heard) if heard else led
+        return None if led.leader in self.down else Leader(*led)

@@ -1,0 +1,113 @@
+"""Event loops in virtual time: what asyncio's own parts do on them, and what a process that freezes, is busy or dies
+does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from .schedule import Schedule
+from .virtual_loop import Process
+
+
+class Stage:
+    """One process, and what it told when."""
+
+    def __init__(self) -> None:
+        self.schedule = Schedule()
+        self.problems: list[dict[str, Any]] = []
+        self.process = Process(self.schedule, "p", self.problems.append)
+        self.told: list[tuple[float, object]] = []
+
+    def tell(self, what: object) -> None:
+        self.told.append((self.schedule.now, what))
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        self.process.loop.create_task(work)
+
+    def play(self, until_s: float) -> None:
+        self.schedule.at(until_s, lambda: None)
+        while self.schedule.now < until_s and self.schedule.step():
+            pass
+
+
+def test_timeouts_sleeps_events_and_gathers_take_virtual_time() -> None:
+    stage = Stage()
+
+    async def work() -> None:
+        event = asyncio.Event()
+        asyncio.get_running_loop().call_later(2, event.set)
+        await event.wait()
+        stage.tell("event")
+        try:
+            async with asyncio.timeout(3):
+                await asyncio.sleep(10)
+        except TimeoutError:
+            stage.tell("timeout")
+        stage.tell(await asyncio.gather(asyncio.sleep(1, "a"), asyncio.sleep(2, "b")))
+        stage.tell(await asyncio.to_thread(lambda: "thread"))
+
+    stage.begin(work())
+    stage.play(20.0)
+    assert stage.told == [(2.0, "event"), (5.0, "timeout"), (7.0, ["a", "b"]), (7.0, "thread")]
+    assert stage.problems == []
+
+
+async def _tick(stage: Stage) -> None:
+    while True:
+        await asyncio.sleep(1)
+        stage.tell("tick")
+
+
+def test_what_is_due_for_a_frozen_process_happens_when_it_is_thawed_and_never_when_it_is_dead() -> None:
+    stage = Stage()
+    stage.begin(_tick(stage))
+    stage.process.after(2.5, stage.tell, "message")
+    stage.schedule.at(1.5, stage.process.freeze)
+    stage.schedule.at(6.0, stage.process.thaw)
+    stage.schedule.at(7.5, stage.process.kill)
+    stage.play(20.0)
+    assert stage.told == [(1.0, "tick"), (6.0, "tick"), (6.0, "message"), (7.0, "tick")]
+    stage.process.loop.bury()
+
+
+def test_the_threads_of_a_process_go_on_while_its_loop_is_busy() -> None:
+    stage = Stage()
+    stage.begin(_tick(stage))
+    stage.process.after(2.5, stage.tell, "message")
+    stage.schedule.at(1.5, setattr, stage.process.loop, "busy", True)
+    stage.schedule.at(4.0, stage.process.loop.come_round)
+    stage.play(5.5)
+    assert stage.told == [(1.0, "tick"), (2.5, "message"), (4.0, "tick"), (5.0, "tick")]
+    stage.process.loop.bury()
+
+
+def test_a_callback_that_raises_is_told_of_and_ends_nothing() -> None:
+    stage = Stage()
+    problem = ValueError("what")
+
+    def fail() -> None:
+        raise problem
+
+    stage.process.loop.call_later(1, fail)
+    stage.process.loop.call_later(2, stage.tell, "on")
+    stage.play(3.0)
+    assert [context["exception"] for context in stage.problems] == [problem]
+    assert stage.told == [(2.0, "on")]
+
+
+def test_a_buried_process_leaves_nothing_that_python_tells_of_later() -> None:
+    """Also where code would wait while it is closed: pytest makes errors of what it could not end."""
+    stage = Stage()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(100)
+        finally:
+            await asyncio.sleep(100)
+
+    stage.begin(work())
+    stage.play(1.0)
+    stage.process.loop.bury()
+    assert stage.problems == []
