@@ -114,8 +114,9 @@ class Drivership:
                 self._elections[each.link] = (of_all, of_link)
 
     @property
-    def _each(self) -> set[Election]:
-        return {election for both in self._elections.values() for election in both}
+    def _each(self) -> list[Election]:
+        """In an order that is always the same."""
+        return list(dict.fromkeys(election for both in self._elections.values() for election in both))
 
     def start(self) -> None:
         for election in self._each:
