@@ -12,6 +12,7 @@ import pytest
 
 from heliograph.cluster.group_membership import SESSIONS_S
 from heliograph.cluster.line_name import LineName
+from heliograph.copier import sender
 from heliograph.copier.lease import ALIVE_S, Lease
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.phases import Phase
@@ -451,6 +452,22 @@ async def test_a_lane_wants_exclusion_of_the_links_that_have_old_records_only_wh
         it.lane.renew(LINK, clock.now, 10.0)
         await until(lambda: it.is_copied(1) and it.lane.wants_exclusion() == [])
         assert copy.trouble is None
+
+
+async def test_fresh_records_that_wait_for_the_drivers_word_say_so_though_nothing_else_happens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the driver would take their lane for one that hangs."""
+    monkeypatch.setattr(sender, "TOLD_AFTER_S", 0.05)
+    clock = Clock()
+    async with world(lease=Lease(clock)) as it:
+        it.create(0, batches=2)
+        it.assign(0)
+        copy = it.lane.copies[mirror(0)]
+        await until(lambda: copy.peek() is not None)
+        clock.now += 0.05
+        await until(lambda: copy.trouble is not None)
+        assert copy.trouble is sender.NO_LEASE
 
 
 # -- what waits holds no memory

@@ -155,10 +155,23 @@ class Sender:
         waiting = copy.peek()
         if waiting is None or waiting.perishable is not self._name.careful:
             return None
-        allowed = self._permit()
-        if not allowed and self._lease.missed_s() >= TOLD_AFTER_S:
+        if self._permit():
+            return waiting
+        self._miss_lease(copy)
+        return None
+
+    def _miss_lease(self, copy: PartitionCopy) -> None:
+        """It takes a heartbeat to get a lease. Whoever waits longer says so, also when nothing happens meanwhile that
+        it would be looked at for: who waits and says nothing is taken for a lane that hangs."""
+        due_s = TOLD_AFTER_S - self._lease.missed_s()
+        if due_s > 0:
+            asyncio.get_running_loop().call_later(due_s, self._tell_of_lease, copy)
+        else:
             copy.troubled(NO_LEASE)
-        return waiting if allowed else None
+
+    def _tell_of_lease(self, copy: PartitionCopy) -> None:
+        if copy.peek() is not None and not self._permit():
+            copy.troubled(NO_LEASE)
 
     def _answered(self, line: LinePort, sent: Sent, answer: asyncio.Future[memoryview]) -> None:
         self._in_flight -= 1
