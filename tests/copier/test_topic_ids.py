@@ -24,6 +24,13 @@ def test_another_id_is_another_topic() -> None:
     assert ids.target == ID.bytes  # nothing is sent to the other one
 
 
+def test_a_topic_without_an_id_that_is_not_known_at_first_is_no_other_one() -> None:
+    ids = TopicIds(PARTITION)
+    assert ids.seen(TARGET, "") is None
+    assert ids.seen(TARGET, f"{NO_ID}0") is None
+    assert ids.seen(TARGET, f"{NO_ID}1") is not None
+
+
 def test_a_topic_without_an_id_that_was_remade_is_another_one() -> None:
     ids = TopicIds(PARTITION)
     assert ids.seen(SOURCE, f"{NO_ID}0") is None

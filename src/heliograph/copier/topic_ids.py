@@ -25,8 +25,10 @@ class TopicIds:
 
     def seen(self, side: str, identity: str) -> PartitionStop | None:
         """What metadata says now; empty where it is not known. The first one is the one."""
+        if not identity:
+            return None
         known = self._known.get(side, identity)
-        if not identity or known == identity or _has_id(known) != _has_id(identity):
+        if known == identity or _has_id(known) != _has_id(identity):
             # A cluster that is being upgraded gives its topics ids, and its older brokers do not tell them.
             self._known[side] = max(known, identity, key=_has_id)
             return None
