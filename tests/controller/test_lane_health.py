@@ -133,3 +133,12 @@ def test_a_driver_that_was_frozen_itself_blames_no_lane() -> None:
     story.report(P0, 11)  # what the lane did meanwhile is read only now
     assert story.looks(ADVANCE_LIMIT_S - 1) == set()
     assert story.looks(2) == {0}
+
+
+def test_who_waits_behind_a_partition_whose_answers_are_due_does_not_hang_whatever_that_one_meets() -> None:
+    story = Story()
+    story.report(P0, 10)
+    story.report(P1, 20, bound_by=BoundBy.TARGET)
+    assert story.looks(ADVANCE_LIMIT_S) == set()
+    story.report(P1, 20, bound_by=None, trouble="the source partition has a new leader", event="leader_moved")
+    assert story.looks(ADVANCE_LIMIT_S / 2) == set()

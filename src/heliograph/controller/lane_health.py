@@ -21,10 +21,12 @@ SLEPT_S = 5.0
 
 @dataclass(slots=True)
 class _Standing:
-    """Since when a partition stands where it is."""
+    """Since when a partition stands where it is, and since when it waits for the same."""
 
-    waits: tuple[int, str | None, bool]  # where, for what, and whether it is in trouble
+    offset: int
     since: float
+    waits: tuple[str | None, bool]  # for what, and whether it is in trouble
+    waits_since: float
 
 
 class LaneHealth:
@@ -42,21 +44,24 @@ class LaneHealth:
             if row.lane is None or _is_idle(row):
                 self._standing.pop(row.partition, None)
                 continue
-            stood_s = self._stood_s(row, now)
+            standing = self._note(row, now)
             if row.bound_by == BoundBy.LANE and row.trouble is None:
-                if stood_s >= ADVANCE_LIMIT_S:
+                if now - standing.waits_since >= ADVANCE_LIMIT_S:
                     held_up.add((row.lane, row.partition.link))
-            elif stood_s >= ADVANCE_LIMIT_S / 2:
+            elif (
+                now - standing.since >= ADVANCE_LIMIT_S / 2
+            ):  # whatever it met meanwhile, its answers are due
                 behind_broker.add((row.lane, row.partition.link))
         return {lane for lane, _ in held_up - behind_broker}
 
-    def _stood_s(self, row: BoardRow, now: float) -> float:
-        """How long it has not advanced; starts anew where what it waits for changes."""
-        waits = (row.next_offset, row.bound_by, row.trouble is not None)
+    def _note(self, row: BoardRow, now: float) -> _Standing:
+        waits = (row.bound_by, row.trouble is not None)
         standing = self._standing.get(row.partition)
-        if standing is None or standing.waits != waits:
-            standing = self._standing[row.partition] = _Standing(waits, now)
-        return now - standing.since
+        if standing is None or standing.offset != row.next_offset:
+            standing = self._standing[row.partition] = _Standing(row.next_offset, now, waits, now)
+        elif standing.waits != waits:
+            standing.waits, standing.waits_since = waits, now
+        return standing
 
 
 def _is_idle(row: BoardRow) -> bool:
