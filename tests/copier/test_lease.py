@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from heliograph.cluster.election import Election
 from heliograph.controller import mirror
 from heliograph.copier.lease import ALIVE_S, Lease
-from heliograph.engine import lane_task
+from heliograph.engine import lane_orders
 from heliograph.engine.lanes import Lanes
 from heliograph.model.clock import JUMP_S, HoldingClock, clock_of_suspended_time, clock_of_waits
 
@@ -237,7 +237,7 @@ def test_the_clock_of_what_is_held_is_never_behind_the_one_of_waits_and_never_go
 def test_what_is_held_and_what_is_waited_out_are_counted_by_their_own_clocks() -> None:
     for holder in (Lease, Election):
         assert signature(holder).parameters["clock"].default is clock_of_suspended_time
-    assert vars(lane_task)["clock_of_suspended_time"] is clock_of_suspended_time
+    assert vars(lane_orders)["clock_of_suspended_time"] is clock_of_suspended_time
     assert signature(Lanes).parameters["clock"].default is clock_of_suspended_time
     assert vars(mirror)["clock_of_waits"] is clock_of_waits
     assert "clock_of_suspended_time" not in vars(mirror)
