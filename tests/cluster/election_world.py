@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from heliograph.cluster.claims_group import ClaimsGroup
-from heliograph.cluster.group_membership import Membership, Then
+from heliograph.cluster.group_membership import Membership, NextStep
 from heliograph.cluster.group_protocol import GroupProtocol
 from heliograph.cluster.leader_group import BY_CLAIMS, LeaderGroup
 from heliograph.cluster.standing import Placed, Standing, Term
@@ -121,7 +121,7 @@ class Run:
         return self.talks[group].membership
 
     def wants(self, topic: str) -> bool:
-        return self._claim is None or self._claim.covers(topic, topic)
+        return self._claim is None or self._claim.covers(topic)
 
     def holds(self, source_topic: str) -> bool:
         """By its leases, this very moment."""
@@ -132,7 +132,7 @@ class Run:
             return True
         placed = self.membership(ALL).role(now)
         assert isinstance(placed, Placed)
-        holder = placed.claims.holder(source_topic, source_topic)
+        holder = placed.claims.holder(source_topic)
         return holder is not None and holder.claimant.member == placed.term.member
 
     def sleeps(self, event: Callable[[], None]) -> bool:
@@ -178,9 +178,9 @@ class Talk:
             then = self.membership.answered(response, sent_at=sent_at)
         except ProtocolError as problem:
             self.membership.trouble(problem.message)
-            then = Then.FIND
+            then = NextStep.FIND
         self._world.judge()
-        self._world.after({Then.GO_ON: 0.0, Then.REST: 1.0}.get(then, 0.3), self.ask)
+        self._world.after({NextStep.GO_ON: 0.0, NextStep.REST: 1.0}.get(then, 0.3), self.ask)
 
     def leave(self) -> None:
         self._asked += 1

@@ -20,7 +20,7 @@ def claiming(host: str, pid: int, topics: Iterable[str] = (TOPIC,), link: str = 
 def holder_of(member: Election, topic: str = TOPIC) -> Holder | None:
     """Who holds it, by this member's word; None while it is not placed."""
     role = member.role
-    return role.claims.holder(topic, topic) if isinstance(role, Placed) else None
+    return role.claims.holder(topic) if isinstance(role, Placed) else None
 
 
 def holds(member: Election, topic: str = TOPIC) -> bool:

@@ -100,7 +100,7 @@ def holders_after_a_late_join() -> list[str]:
     for name in ("x", "y"):
         placed = table.members[name].role(table.now)
         if isinstance(placed, Placed):
-            holder = placed.claims.holder("orders", "orders")
+            holder = placed.claims.holder("orders")
             assert holder is not None
             if holder.claimant.member == placed.term.member:
                 holding.append(name)
@@ -136,7 +136,7 @@ def test_a_claim_that_cannot_be_read_covers_everything(wrong: dict[str, Any]) ->
     first, second = told([me, other]).claims.claimants[0].claims
     assert isinstance(second, UnreadClaim)
     assert isinstance(first, UnreadClaim)
-    assert first.covers("anything", "at all")
+    assert first.covers("at all")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import contextlib
 import struct
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -445,3 +446,13 @@ def test_a_topic_without_an_id_that_shows_only_older_epochs_for_long_is_another_
     assert (before.leaders[0], after.leaders[0]) == (Leader(1, 7), Leader(2, 0))
     assert before.identity != after.identity
     assert _seen((0.0, older), (OLDER_LIMIT_S, older), (OLDER_LIMIT_S + 1, older)).identity == after.identity
+
+
+def test_a_topic_without_an_id_that_was_gone_and_is_back_with_older_epochs_is_another_one_at_once() -> None:
+    orders = replace(_metadata(0, topic_id="").topics["orders"], leaders={}, error=3)
+    gone = replace(_metadata(7, topic_id=""), topics={"orders": orders})
+    back = _seen((0.0, gone), (1.0, _metadata(0, node=2, topic_id="")))
+    assert back.identity != _seen((0.0, _metadata(7, topic_id=""))).identity
+    assert back.leaders[0] == Leader(2, 0)
+    same = _seen((0.0, gone), (1.0, _metadata(8, node=2, topic_id="")))
+    assert same.identity == _seen((0.0, _metadata(7, topic_id=""))).identity

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from heliograph.cluster.group_membership import Membership, Then
+from heliograph.cluster.group_membership import Membership, NextStep
 from heliograph.cluster.leader_group import LeaderGroup
 from heliograph.cluster.standing import Permitted, Role, Seeking, Standby, Term
 from heliograph.model.errors import ProtocolError
@@ -43,8 +43,8 @@ def said(code: int, member_id: str = "me") -> Any:
 def member(leader: str = "me", at: float = 100.0) -> Membership:
     """Joined and synced at this moment."""
     membership = new()
-    assert membership.answered(joined(leader), sent_at=at) is Then.GO_ON
-    assert membership.answered(synced(), sent_at=at) is Then.REST
+    assert membership.answered(joined(leader), sent_at=at) is NextStep.GO_ON
+    assert membership.answered(synced(), sent_at=at) is NextStep.REST
     return membership
 
 
@@ -63,7 +63,7 @@ def test_the_lease_counts_from_when_the_answered_request_was_sent() -> None:
 
 def test_a_rebalance_neither_renews_the_lease_nor_ends_the_role() -> None:
     membership = member(at=100)
-    assert membership.answered(said(ErrorCode.REBALANCE_IN_PROGRESS), sent_at=101) is Then.GO_ON
+    assert membership.answered(said(ErrorCode.REBALANCE_IN_PROGRESS), sent_at=101) is NextStep.GO_ON
     assert asks(membership) == "JoinGroupRequest"
     assert membership.lease_until == 100 + SESSION_S
     assert membership.role(105.9) == active(1)
@@ -138,14 +138,14 @@ def test_an_active_one_that_hears_of_another_leader_loses_its_role_before_it_syn
 
 def test_a_member_id_that_is_given_is_used() -> None:
     membership = new()
-    assert membership.answered(said(ErrorCode.MEMBER_ID_REQUIRED, "m7"), sent_at=0) is Then.GO_ON
+    assert membership.answered(said(ErrorCode.MEMBER_ID_REQUIRED, "m7"), sent_at=0) is NextStep.GO_ON
     assert membership.next_ask().message.member_id == "m7"
 
 
 def test_session_and_rebalance_timeout_are_one_and_grow_when_refused() -> None:
     membership = new()
     refused = said(ErrorCode.INVALID_SESSION_TIMEOUT)
-    for session_s, then in ((6, Then.GO_ON), (10, Then.GO_ON), (30, Then.BACK_OFF)):
+    for session_s, then in ((6, NextStep.GO_ON), (10, NextStep.GO_ON), (30, NextStep.BACK_OFF)):
         join = membership.next_ask().message
         assert join.session_timeout_ms == join.rebalance_timeout_ms == session_s * 1000
         assert membership.answered(refused, sent_at=0) is then
@@ -159,14 +159,14 @@ def problem_of(role: Role) -> str:
 
 def test_a_missing_right_is_named() -> None:
     membership = new()
-    assert membership.answered(said(ErrorCode.GROUP_AUTHORIZATION_FAILED), sent_at=0) is Then.BACK_OFF
+    assert membership.answered(said(ErrorCode.GROUP_AUTHORIZATION_FAILED), sent_at=0) is NextStep.BACK_OFF
     assert "grant READ on the group g" in problem_of(membership.role(0))
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
 def test_a_coordinator_that_moved_is_found_again_and_the_role_stays(code: int) -> None:
     membership = member(at=100)
-    assert membership.answered(said(code), sent_at=101) is Then.FIND
+    assert membership.answered(said(code), sent_at=101) is NextStep.FIND
     assert isinstance(membership.role(101), Permitted)
     assert asks(membership) == "HeartbeatRequest"
 
@@ -175,7 +175,7 @@ def test_a_coordinator_that_loads_is_asked_the_same_again() -> None:
     membership = new()
     membership.answered(joined(), sent_at=0)
     loading = said(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    assert membership.answered(loading, sent_at=0) is Then.BACK_OFF
+    assert membership.answered(loading, sent_at=0) is NextStep.BACK_OFF
     assert asks(membership) == "SyncGroupRequest"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from heliograph.cluster.claims_group import ClaimsGroup
-from heliograph.cluster.group_membership import Membership, Then
+from heliograph.cluster.group_membership import Membership, NextStep
 from heliograph.cluster.leader_group import LeaderGroup
 from heliograph.model.claims import Claim
 from heliograph.wire.error_codes import ErrorCode
@@ -96,7 +96,7 @@ def count_from_the_answer(talk: Talk, number: int, response: Any, _sent_at: floa
     sound_heard(talk, number, response, talk._world.now)
 
 
-def renew_in_a_rebalance(membership: Membership, response: Any, sent_at: float) -> Then:
+def renew_in_a_rebalance(membership: Membership, response: Any, sent_at: float) -> NextStep:
     if response.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
         membership._until = sent_at + membership.session_s
     return sound_answered(membership, response, sent_at=sent_at)

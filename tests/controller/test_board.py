@@ -37,7 +37,7 @@ def test_a_partition_waits_for_its_lane_and_a_refused_one_is_stopped_from_the_st
 
 
 def left(next_offset: int | None = 30) -> LeavePartition:
-    holder = order("b").holder("orders", "orders")
+    holder = order("b").holder("orders")
     assert holder is not None
     return LeavePartition(partition=P0, next_offset=next_offset, goal=100, holder=holder)
 

@@ -186,9 +186,9 @@ def test_a_topic_is_ours_if_our_own_link_has_it_and_else_it_is_said_who_does() -
     links = (Claim(link="x", topics=("b", "c")), Claim(link="y", topics=("d",)))
     two = Claimant(member="2", seniority=2, host="i", pid=8, claims=links)
     ours = active(one, two, member="2")
-    assert str(ours.held_by("x", "b", "b")) == "h (pid 7), link x"
-    assert ours.held_by("x", "c", "c") is None
-    assert str(ours.held_by("x", "d", "d")) == "i (pid 8), link y"
+    assert str(ours.held_by("x", "b")) == "h (pid 7), link x"
+    assert ours.held_by("x", "c") is None
+    assert str(ours.held_by("x", "d")) == "i (pid 8), link y"
     assert ours.in_front == (one,)
 
 

@@ -228,7 +228,7 @@ def test_a_standby_whose_active_run_has_another_config_is_a_warning(caplog: pyte
     Story().tell(Standby(active="host b, process 7", alike=False))
     (record,) = caplog.records
     assert (record.levelname, getattr(record, "event", None)) == ("WARNING", "other_config")
-    assert "what only ours has is not copied until then" in record.getMessage()
+    assert "topics that only this run selects wait until then" in record.getMessage()
 
 
 # -- topics that other runs hold

@@ -55,7 +55,7 @@ def problems_of(*snapshots: LinkSnapshot) -> tuple[str, ...]:
 
 def test_a_topic_that_another_run_holds_is_left_to_it_neither_judged_nor_created() -> None:
     looks = [source_topic("orders", [source_sight(0, 10)]), source_topic("bad", [source_sight(5, 10)] * 2)]
-    holder = order("b", topics=".*").holder("bad", "bad")
+    holder = order("b", topics=".*").holder("bad")
     made = plan(
         [snapshot(*looks)], held_by=lambda link, topic: holder if (link, topic) == (LINK, "bad") else None
     )

@@ -96,16 +96,25 @@ def test_a_lease_is_missed_from_when_it_is_first_needed_in_vain(clock: Clock) ->
     """Not from when there was none: a link of fresh records alone needs none for days, and asks for none."""
     lease = Lease(clock)
     clock.now += 100
-    assert lease.missed_s() == 0.0
+    assert lease.missed_s(exclusive=True) == 0.0
     clock.now += 2
-    assert lease.missed_s() == 2.0
+    assert lease.missed_s(exclusive=True) == 2.0
     lease.renew(clock.now, 6.0)
     clock.now += 50
     assert not lease.exclusive
-    assert lease.missed_s() == 0.0
+    assert lease.missed_s(exclusive=True) == 0.0
     lease.renew(clock.now, 0.0)  # a word that grants nothing
     clock.now += 3
-    assert lease.missed_s() == 3.0
+    assert lease.missed_s(exclusive=True) == 3.0
+
+
+def test_a_word_of_the_driver_ends_what_fresh_records_missed(clock: Clock) -> None:
+    lease = Lease(clock)
+    lease.missed_s(exclusive=False)
+    clock.now += 10
+    lease.renew(clock.now, 0.0)
+    clock.now += ALIVE_S + 1
+    assert lease.missed_s(exclusive=False) == 0.0
 
 
 def test_without_a_driver_a_lease_never_ends() -> None:

@@ -16,7 +16,7 @@ from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.resynchroniser import QUESTIONS_AT_ONCE
 from heliograph.model.errors import BrokerRefused, Disconnected
 from heliograph.model.events import Event
-from heliograph.model.states import BoundBy, StopReason
+from heliograph.model.states import BoundBy, PartitionState, StopReason
 from heliograph.wire.error_codes import ErrorCode
 
 from .lane_world import MEMORY_BYTES, mirror, place, until, world, write
@@ -43,6 +43,7 @@ async def test_a_broken_source_connection_is_read_on_from_the_known_position() -
         it.source.fetch_fails = BROKEN
         await until(lambda: all(copy.trouble is not None for copy in copies))
         assert {copy.trouble.event for copy in copies if copy.trouble} == {Event.BROKER_AWAY}
+        assert {copy.state for copy in copies} == {PartitionState.COPYING}  # what its end is, nobody knows
         it.source.fetch_fails = None
         for partition in range(3):
             write(it.source.logs[place(partition)], 5)

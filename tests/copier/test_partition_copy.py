@@ -330,3 +330,19 @@ def test_a_copy_that_has_not_heard_from_the_source_is_not_caught_up(copy: Partit
     assert state_of(copy) is not PartitionState.CAUGHT_UP
     give(copy, end=0)
     assert state_of(copy) is PartitionState.CAUGHT_UP
+
+
+def test_what_is_acknowledged_after_it_was_taken_back_is_counted(copy: PartitionCopy) -> None:
+    give(copy, batch(0, 3))
+    copy.take()
+    copy.retire()
+    copy.appended(0)
+    assert (copy.records, copy.next_offset) == (3, 3)
+
+
+def test_a_duplicate_with_another_time_is_a_duplicate(copy: PartitionCopy) -> None:
+    streaming(copy)
+    copy.take()
+    copy.appended(0, 17)
+    assert copy.wants_resync
+    assert copy.stopped is None

@@ -596,3 +596,19 @@ def test_a_race_over_fresh_records_is_none(copy: PartitionCopy) -> None:
     copy.refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "")
     copy.synced(synced_at(2))
     assert copy.stopped is None
+
+
+def test_an_obstacle_behind_old_records_that_are_left_at_the_source_is_met_again(copy: PartitionCopy) -> None:
+    """It stayed in the way when the lease lapsed, and the copy stood still for ever without a word."""
+    cut = bytearray(batch(1))
+    cut[8:12] = (1).to_bytes(4, "big")  # no batch is that short
+    give(copy, old_batch(0), cut)
+    copy.leased(exclusive=False)
+    copy.leased(exclusive=True)
+    assert copy.stopped is None
+    assert copy.fetch_offset() == 0
+    give(copy, old_batch(0), cut)
+    append(copy)
+    assert copy.stopped is not None
+    assert copy.stopped.reason is StopReason.CORRUPT
+    assert copy.next_offset == 1

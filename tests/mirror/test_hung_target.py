@@ -77,5 +77,5 @@ async def test_a_hung_target_does_not_slow_the_other_link(
                     broker.thaw()
     before_s, after_s = percentile(calm, 0.99), percentile(stormy, 0.99)
     log.warning("p99 %.1f ms without, %.1f ms with a hung target", before_s * 1000, after_s * 1000)
-    assert len(stormy) >= 0.8 * WATCHED * (WINDOW_S - 1.0) / 0.1 * 0.5
+    assert len(stormy) >= 0.8 * len(calm) * (WINDOW_S - 1.0) / WINDOW_S  # what never arrived has no latency
     assert after_s <= 2 * before_s

@@ -3,6 +3,7 @@ own. What this client may do is rights.py's to ask."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -161,9 +162,9 @@ def in_portions(topics: Iterable[str]) -> list[list[str]]:
 
 
 async def call_any(client: ClusterClient, request: Any, response_class: type[Any]) -> Any:
-    """Ask one broker after another until one answers."""
+    """Ask one broker after another until one answers; not always the same one first: it may be the one that hangs."""
     problem: RequestFailed | None = None
-    for node in client.metadata.brokers:
+    for node in random.sample(sorted(client.metadata.brokers), len(client.metadata.brokers)):
         try:
             return await client.call(node, request, response_class)
         except RequestFailed as failed:

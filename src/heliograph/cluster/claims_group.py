@@ -38,6 +38,7 @@ from heliograph.model.errors import ProtocolError
 from heliograph.model.topic_naming import naming_problem
 from heliograph.model.topic_patterns import pattern_problem
 
+ORDER_MOST_BYTES = 16 << 20  # brokers keep assignments in records of 1 MB, compressed
 _CLAIM_KEYS = frozenset({"link", "topics", "exclude", "naming", "separator", "source"})
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error)
 
@@ -123,10 +124,19 @@ def _read_order(assignment: bytes) -> Claims:
                 pid=_whole(told["pid"]),
                 claims=_read_claims(told["claims"]),
             )
-            for told in json.loads(zlib.decompress(assignment))
+            for told in json.loads(_inflated(assignment))
         )
     except _UNREADABLE as problem:
         raise ProtocolError(f"the order of claims cannot be read: {problem!r}") from problem
+
+
+def _inflated(assignment: bytes) -> bytes:
+    """Bounded: whoever may join the group could hand every driver a bomb."""
+    inflater = zlib.decompressobj()
+    text = inflater.decompress(assignment, ORDER_MOST_BYTES)
+    if not inflater.eof:
+        raise zlib.error("cut, or too large")
+    return text
 
 
 def _read_claims(told: Any) -> tuple[Claim | UnreadClaim, ...]:

@@ -21,7 +21,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorRespo
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.connection import Connection
-from heliograph.cluster.group_membership import Membership, Then
+from heliograph.cluster.group_membership import Membership, NextStep
 from heliograph.cluster.group_protocol import GroupProtocol
 from heliograph.cluster.group_requests import Ask
 from heliograph.cluster.messages import call, unpacking
@@ -122,15 +122,15 @@ class Election:
         with contextlib.suppress(RequestFailed, ProtocolError, TimeoutError):
             async with asyncio.timeout(REFRESH_WAIT_S):
                 await self._client.refresh()
-        await self._rest(Then.FIND)
+        await self._rest(NextStep.FIND)
 
-    async def _rest(self, then: Then) -> None:
-        if then is Then.FIND:
+    async def _rest(self, then: NextStep) -> None:
+        if then is NextStep.FIND:
             self._coordinator = None
-        if then is Then.REST:
+        if then is NextStep.REST:
             self._failures = 0
             await asyncio.sleep(HEARTBEAT_S)
-        elif then is not Then.GO_ON:
+        elif then is not NextStep.GO_ON:
             wait_s = min(BACKOFF_FIRST_S * (1 << min(self._failures, 10)), BACKOFF_MOST_S)
             self._failures += 1
             await asyncio.sleep(wait_s * random.uniform(0.8, 1.2))

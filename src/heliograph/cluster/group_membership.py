@@ -33,7 +33,7 @@ SESSIONS_S = (6, 10, 30)  # the least that brokers accept by default; then what 
 REBALANCE_SLACK_S = 3.0  # the coordinator ends a rebalance itself; only a dead one is cut off
 
 
-class Then(Enum):
+class NextStep(Enum):
     """What comes after an answer."""
 
     GO_ON = auto()  # ask again at once
@@ -129,7 +129,7 @@ class Membership:
 
     # -- what an answer means
 
-    def answered(self, response: Any, *, sent_at: float) -> Then:
+    def answered(self, response: Any, *, sent_at: float) -> NextStep:
         """The answer to `next_ask`, which was sent at `sent_at` or later."""
         with unpacking(f"group {self._group}"):
             code = int(response.error_code)
@@ -143,9 +143,9 @@ class Membership:
                 self._phase = _Phase.MEMBER
         self._until = sent_at + self.session_s
         self._problem = None
-        return Then.REST
+        return NextStep.REST
 
-    def _joined(self, response: Any) -> Then:
+    def _joined(self, response: Any) -> NextStep:
         members = {str(member.member_id): bytes(member.metadata) for member in response.members}
         if not response.member_id:
             raise ProtocolError(f"group {self._group}: a member without an id")
@@ -153,19 +153,19 @@ class Membership:
         self._generation, self._members = int(response.generation_id), members
         self._keep_or_lose(f"group {self._group}: another member leads it now")
         self._phase = _Phase.SYNC
-        return Then.GO_ON
+        return NextStep.GO_ON
 
-    def _refused(self, code: int, response: Any) -> Then:
+    def _refused(self, code: int, response: Any) -> NextStep:
         if code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = str(response.member_id)
-            return Then.GO_ON
+            return NextStep.GO_ON
         if code == ErrorCode.REBALANCE_IN_PROGRESS and self._phase is not _Phase.JOIN:
             self._keep_or_lose(None)  # before the join is sent
             self._phase = _Phase.JOIN
-            return Then.GO_ON
+            return NextStep.GO_ON
         if code == ErrorCode.INVALID_SESSION_TIMEOUT and self._nth_session + 1 < len(SESSIONS_S):
             self._nth_session += 1
-            return Then.GO_ON
+            return NextStep.GO_ON
         self._problem = self._in_words(code)
         if code in _OUT:
             self._lose(self._problem)
@@ -175,7 +175,7 @@ class Membership:
             self._nth_session = 0
         elif self._phase is _Phase.SYNC and code not in _ELSEWHERE:
             self._phase = _Phase.JOIN
-        return Then.FIND if code in _MOVED else Then.BACK_OFF
+        return NextStep.FIND if code in _MOVED else NextStep.BACK_OFF
 
     def _keep_or_lose(self, problem: str | None) -> None:
         standing = self._standing

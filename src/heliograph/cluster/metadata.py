@@ -40,6 +40,9 @@ class TopicMetadata:
     leaders: Mapping[int, Leader | None]
     replication_factor: int
     remade: int = 0
+    epochs: Mapping[int, int] = field(
+        default_factory=dict
+    )  # without ids: the highest leader epochs that were seen
     older_since: float | None = None  # since when only older leader epochs than the known ones are seen
 
     @property
@@ -87,11 +90,16 @@ def _updated_topic(known: TopicMetadata | None, newer: TopicMetadata, now: float
         return newer
     if known.topic_id:
         return _with_newest_leaders(known, newer)
-    older = any(_is_older(leader, known.leaders.get(number)) for number, leader in newer.leaders.items())
+    epochs = {**known.epochs, **{number: led.epoch for number, led in known.leaders.items() if led}}
+    older = any(
+        led is not None and led.epoch < epochs.get(number, -1) for number, led in newer.leaders.items()
+    )
     since = (known.older_since if known.older_since is not None else now) if older else None
-    if since is not None and now - since >= OLDER_LIMIT_S:
+    was_gone = bool(epochs) and not known.leaders  # and is back with older epochs: no broker lags like that
+    if since is not None and (was_gone or now - since >= OLDER_LIMIT_S):
         return replace(newer, remade=known.remade + 1)
-    return replace(_with_newest_leaders(known, newer), remade=known.remade, older_since=since)
+    newest = _with_newest_leaders(known, newer)
+    return replace(newest, remade=known.remade, older_since=since, epochs=epochs)
 
 
 def _with_newest_leaders(known: TopicMetadata, newer: TopicMetadata) -> TopicMetadata:

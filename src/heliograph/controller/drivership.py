@@ -49,9 +49,9 @@ class Active:
     def in_front(self) -> tuple[Claimant, ...]:
         return self.claims.in_front_of(self.terms[0].member)
 
-    def held_by(self, link: str, source_topic: str, target_topic: str) -> Holder | None:
+    def held_by(self, link: str, target_topic: str) -> Holder | None:
         """Who else holds it; None: it is this link's."""
-        holder = self.claims.holder(source_topic, target_topic)
+        holder = self.claims.holder(target_topic)
         if holder is None or (holder.claimant.member == self.terms[0].member and holder.link == link):
             return None
         return holder

@@ -163,10 +163,7 @@ class LinkRoles:
             return True
         if link not in self._left or not set(now.in_front) <= set(before.in_front):
             return False
-        return all(
-            now.held_by(link, each.partition.source_topic, each.partition.target_topic) == each.holder
-            for each in self._left[link]
-        )
+        return all(now.held_by(link, each.partition.target_topic) == each.holder for each in self._left[link])
 
     def _stand_behind(self, link: str, holders: str) -> None:
         self._behind[link] = Standby(active=holders)
@@ -193,7 +190,7 @@ class LinkRoles:
                     self._clusters,
                     link,
                     self._mirrored[link],
-                    lambda of, topic: term.held_by(of.name, topic, of.target_topic(topic)),
+                    lambda of, topic: term.held_by(of.name, of.target_topic(topic)),
                 )
             except ClusterUnreachable as problem:
                 log.warning("link %s: %s", link, problem.message, extra={"event": Event.CLUSTER_AWAY})

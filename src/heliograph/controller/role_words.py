@@ -39,7 +39,7 @@ def tell_standby(link: str, role: Standby) -> None:
     if role.alike:
         log.info("%s", said, extra={"event": Event.STANDBY})
     else:
-        words = "%s, and its config has other topics or names for the link: what only ours has is not copied until then"
+        words = "%s. Its config selects other topics for this link: topics that only this run selects wait until then"
         log.warning(words, said, extra={"event": Event.OTHER_CONFIG})
 
 

@@ -187,7 +187,7 @@ class Fetcher:
             copy.interrupted(Trouble(Event.FETCH_REFUSED, problem.message))
 
     async def _failed(self, asked: list[tuple[PartitionCopy, int]], problem: HeliographError) -> None:
-        """Nothing was read: it is read again from where each copy stands. Only a source that does not compare epochs
+        """Nothing was read: it is read again from where each copy stands. Where the source has no epochs to compare, it
         is checked first: its log may be another one when the connection is back."""
         stop = stop_for_read(problem) if isinstance(problem, BrokerRefused) else None
         trouble = Trouble(Event.BROKER_AWAY, problem.message)
@@ -196,8 +196,8 @@ class Fetcher:
                 continue  # it has moved to another broker meanwhile
             if stop is not None:
                 copy.stop(stop)
-            elif self._compares_epochs:
-                copy.troubled(trouble)
+            elif self._compares_epochs and copy.source_epoch >= 0:
+                copy.source_away(trouble)
             else:
                 copy.interrupted(trouble)
             self._on_batches(copy)

@@ -209,7 +209,9 @@ class Lane:
         if route.target_leader is not None:
             self._workers.forget_appends(route.copy)
             route.copy.interrupted(Trouble(Event.LEADER_MOVED, "the target partition has a new leader"))
-            asyncio.get_running_loop().call_later(OLD_LEADER_S, self._hurry, route, route.target_leader.node)
+            asyncio.get_running_loop().call_later(
+                OLD_LEADER_S, self._close_lines_of_old_leader, route, route.target_leader.node
+            )
         route.target_leader = leader
         route.line = None
         if leader is not None:
@@ -222,7 +224,7 @@ class Lane:
         if route is not None:
             route.slow_until = asyncio.get_running_loop().time() + SLOW_FOR_S
 
-    def _hurry(self, route: Route, old_node: int) -> None:
+    def _close_lines_of_old_leader(self, route: Route, old_node: int) -> None:
         """A leader that was replaced because it hangs owes its answers for as long as the request timeout."""
         waits = route.copy.phase in {Phase.DRAIN, *OVER} and not route.copy.settled
         if waits and (route.target_leader is None or route.target_leader.node != old_node):

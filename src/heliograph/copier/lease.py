@@ -25,7 +25,7 @@ class Lease:
         self._clock = clock
         self._until = -math.inf
         self._alive_until = -math.inf  # nothing is sent before the driver's first word
-        self._missed_at: float | None = None
+        self._missed_at: dict[bool, float] = {}  # since when an exclusive one, or any, was needed in vain
 
     @classmethod
     def unlimited(cls) -> Lease:
@@ -38,15 +38,15 @@ class Lease:
         """The driver's answer to what was asked then; an answer that comes late, or twice, shortens nothing."""
         if lasts_s > 0:
             self._until = max(self._until, asked_at + lasts_s)
-            self._missed_at = None
+            self._missed_at.pop(True, None)
         self._alive_until = max(self._alive_until, asked_at + ALIVE_S)
+        self._missed_at.pop(False, None)
 
-    def missed_s(self) -> float:
+    def missed_s(self, *, exclusive: bool) -> float:
         """To be asked when it is needed in vain: for how long that has been so. It takes a heartbeat to get one, and
         one that nobody needed before was not missed."""
         now = self._clock()
-        self._missed_at = now if self._missed_at is None else self._missed_at
-        return now - self._missed_at
+        return now - self._missed_at.setdefault(exclusive, now)
 
     @property
     def exclusive(self) -> bool:

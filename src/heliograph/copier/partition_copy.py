@@ -153,6 +153,7 @@ class PartitionCopy:
 
     def take(self) -> Append:
         """Take what `peek` showed; its answer must come through `appended`, `refused` or `lost`."""
+        assert isinstance(self._way_of_head(), Pass), "merging is not built yet"
         append = pass_through(self._queue.popleft(), self._sending, self.spec)
         self._way = None
         self._in_flight.append(append)
@@ -266,6 +267,7 @@ class PartitionCopy:
             self._left_old = self._left_old and not self._clearance.clear
             return
         while any(waiting.perishable for waiting in self._queue):
+            self._obstacle = None  # it was met behind what is left at the source, and is met again
             waiting = self._queue.pop()
             self._fetch_offset = max(waiting.header.base_offset, self._sending.source)
             self._let_go(waiting)
@@ -301,10 +303,10 @@ class PartitionCopy:
         expected = append.start.target
         if base_offset > expected:
             self.stop(wrong_place(expected, base_offset))
-        elif append_time not in (-1, append.max_timestamp):
+        elif base_offset == expected and append_time not in (-1, append.max_timestamp):
             self.stop(stamped(base_offset))
         elif self.phase is Phase.RETIRED and base_offset == expected:
-            self.durable = append.end
+            self._count(append)
         elif self.phase not in SENDING:
             self._drained()
         elif base_offset == expected:
@@ -360,6 +362,11 @@ class PartitionCopy:
         self._leave_share()
 
     # -- what others learn on its behalf
+
+    def source_away(self, trouble: Trouble) -> None:
+        """A fetch failed: nothing is known of the source's end any more, and it is read again from the same offset."""
+        self.trouble = trouble
+        self._heard = False
 
     def troubled(self, trouble: Trouble) -> None:
         """It recovers, or waits, by itself; this is why."""
@@ -435,12 +442,15 @@ class PartitionCopy:
 
     def _advance(self, append: Append) -> None:
         self.trouble = None
-        self.durable = append.end
-        self.records += append.records
-        self.size_bytes += len(append.batch)
+        self._count(append)
         self._state_ms = append.max_timestamp
         self._enter(Happening.ACKED_OLD if append.perishable else Happening.ACKED)
         self._stop_if_blocked()
+
+    def _count(self, append: Append) -> None:
+        self.durable = append.end
+        self.records += append.records
+        self.size_bytes += len(append.batch)
 
     def _way_of_head(self) -> Way:
         if self._way is None:

@@ -83,6 +83,7 @@ class Resynchroniser:
             us = asyncio.current_task()
             if us is not None and us.cancelling():
                 raise
+            route.fruitless = 0  # the new leader is asked at once
             return None
         finally:
             route.asking = None
@@ -189,7 +190,8 @@ def _stop_for(route: Route, problem: RequestFailed | ProtocolError) -> Partition
         route.missing_since = None
         return stop_for_read(problem)
     now = asyncio.get_running_loop().time()
-    route.missing_since = now if route.missing_since is None else route.missing_since
+    if route.missing_since is None or route.missing != problem.message:  # the other cluster's is another one
+        route.missing_since, route.missing = now, problem.message
     if now - route.missing_since < MISSING_LIMIT_S:
         return None  # a new topic is not known to all brokers at once
     return PartitionStop(

@@ -33,6 +33,7 @@ class Route:
     clearing: asyncio.TimerHandle | None = None  # while a batch waits until older appends are over
     telling: asyncio.TimerHandle | None = None  # while one waits for a lease
     fruitless: int = 0  # how many followed each other with nothing copied in between
+    missing: str = ""  # which topic does not exist, in words,
     missing_since: float | None = None  # since when a cluster says that the topic does not exist
 
     def leader_moved(self) -> None:

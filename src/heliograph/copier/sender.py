@@ -163,7 +163,7 @@ class Sender:
     def _miss_lease(self, copy: PartitionCopy) -> None:
         """It takes a heartbeat to get a lease. Whoever waits longer says so, also when nothing happens meanwhile that
         it would be looked at for: who waits and says nothing is taken for a lane that hangs."""
-        due_s = TOLD_AFTER_S - self._lease.missed_s()
+        due_s = TOLD_AFTER_S - self._lease.missed_s(exclusive=self._name.careful)
         if due_s > 0:
             asyncio.get_running_loop().call_later(due_s, self._tell_of_lease, copy)
         else:

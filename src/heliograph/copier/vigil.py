@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import TargetPort
 from heliograph.copier.route import Route
-from heliograph.model.admission import AS_THEY_ARE, admit_config
+from heliograph.model.admission import AS_THEY_ARE, Refused, admit_config
 from heliograph.model.errors import PartitionStop, ProtocolError, RequestFailed
 from heliograph.model.events import Event, Trouble
 from heliograph.model.partition import MirrorPartition
@@ -23,7 +23,8 @@ from heliograph.model.partition import MirrorPartition
 LOOK_S = 3.0
 ANSWER_LIMIT_S = 3.0  # a broker that hangs must not keep us from looking at the others
 HELD_LIMIT_S = 30.0
-CONFIGS_S = 5.0  # one request for a hundred topics, of two keys each
+CONFIGS_S = 5.0
+CONFIGS_AT_ONCE = 100  # topics in one request, with two keys each
 
 
 class Vigil:
@@ -108,15 +109,25 @@ class Vigil:
         return by_target
 
     async def _check_configs(self, target: TargetPort, routes: list[Route]) -> None:
-        topics = sorted({route.copy.spec.partition.target_topic for route in routes})
-        try:
-            async with asyncio.timeout(ANSWER_LIMIT_S):
-                configs = await target.topic_configs(topics, list(AS_THEY_ARE))
-        except (RequestFailed, ProtocolError, TimeoutError):
-            return  # the next look will tell
-        refused = {topic: admit_config(config) for topic, config in configs.items()}
+        """In portions: what some brokers answer in time counts, whatever others do."""
+        by_topic: dict[str, list[Route]] = defaultdict(list)
         for route in routes:
-            why = refused.get(route.copy.spec.partition.target_topic)
-            if why is not None and not route.copy.over:
+            by_topic[route.copy.spec.partition.target_topic].append(route)
+        topics = sorted(by_topic)
+        for first in range(0, len(topics), CONFIGS_AT_ONCE):
+            portion = topics[first : first + CONFIGS_AT_ONCE]
+            try:
+                async with asyncio.timeout(ANSWER_LIMIT_S):
+                    configs = await target.topic_configs(portion, list(AS_THEY_ARE))
+            except (RequestFailed, ProtocolError, TimeoutError):
+                continue  # the next look will tell
+            for topic, config in configs.items():
+                why = admit_config(config)
+                if why is not None:
+                    self._stop_rewritten(by_topic.get(topic, []), why)
+
+    def _stop_rewritten(self, routes: list[Route], why: Refused) -> None:
+        for route in routes:
+            if not route.copy.over:
                 route.copy.stop(PartitionStop(why.reason, why.message, hint=why.hint))
                 self._on_change(route.copy)

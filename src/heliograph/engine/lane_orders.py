@@ -115,8 +115,12 @@ class LaneOrders:
         """In a task of its own: the answers that are due may take long, and other orders must not wait for them."""
 
         async def revoke() -> None:
+            copy = self._lane.copies.get(key)
             clean = await self._lane.revoke(key)
             self._reported.pop(key, None)
+            if copy is not None:  # what it was told last may be less than what is there now
+                last = progress_of(copy, asyncio.get_running_loop().time())
+                self._send({"type": "progress", "partitions": [encode_progress(last)]})
             self._send({"type": "revoked", "partition": key, "clean": clean})
 
         task = asyncio.create_task(revoke())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from heliograph.model.topic_naming import SAME, target_name
+from heliograph.model.topic_naming import SAME, source_name, target_name
 from heliograph.model.topic_patterns import selects
 
 
@@ -24,8 +24,10 @@ class Claim:
     separator: str = "."
     source: str = ""
 
-    def covers(self, source_topic: str, target_topic: str) -> bool:
-        return selects(self.topics, self.exclude, source_topic) and self.name_of(source_topic) == target_topic
+    def covers(self, target_topic: str) -> bool:
+        """Whether it copies a topic to this one, whichever: two source topics may have one name on the target."""
+        topic = source_name(self.naming, separator=self.separator, source=self.source, target=target_topic)
+        return topic is not None and selects(self.topics, self.exclude, topic)
 
     def name_of(self, source_topic: str) -> str:
         """What the topic is called on the target."""
@@ -43,7 +45,7 @@ class UnreadClaim:
 
     link: str = "?"
 
-    def covers(self, _source_topic: str, _target_topic: str) -> bool:
+    def covers(self, _target_topic: str) -> bool:
         return True
 
 
@@ -75,11 +77,11 @@ class Claims:
 
     claimants: tuple[Claimant, ...] = ()
 
-    def holder(self, source_topic: str, target_topic: str) -> Holder | None:
+    def holder(self, target_topic: str) -> Holder | None:
         """Whom the target topic belongs to; None if nobody claims it."""
         for claimant in self.claimants:
             for claim in claimant.claims:
-                if claim.covers(source_topic, target_topic):
+                if claim.covers(target_topic):
                     return Holder(claimant=claimant, link=claim.link)
         return None
 

@@ -63,7 +63,7 @@ def _naming(text: str) -> str:
 
 def _legal(text: str) -> str:
     if not legal_in_topic(text):
-        raise ValueError(f"{text!r}: only letters, digits, '.', '_' and '-' may stand here")
+        raise ValueError(f"{text!r}: only letters, digits, '.', '_' and '-' are allowed")
     return text
 
 
