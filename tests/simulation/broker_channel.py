@@ -33,6 +33,7 @@ class Channel:
         self._patience_s = patience_s
         self._arrived: deque[Request] = deque()
         self._answers: dict[TopicPartition, Answer] = {}
+        self._append_times: dict[TopicPartition, int] = {}
         self._awaited: dict[TopicPartition, Awaited] = {}
         self._executing: Request | None = None
         self._closed = False  # at the broker's end: nothing more is executed
@@ -68,6 +69,7 @@ class Channel:
         request.executed = True
         self._executing = request
         self._answers = {}
+        self._append_times = {}
         self._awaited = {}
         for where, batch, topic_id, believed_epoch in request.batches:
             log = self._line.log_of(where)
@@ -104,6 +106,7 @@ class Channel:
             outcome = partition.outcome(waiting)
             if outcome is not None:
                 self._answers[where] = outcome
+                self._append_times[where] = waiting.append_time if not outcome.error else -1
                 del self._awaited[where]
                 log.await_no_more(self)
         if not self._awaited and not self._cluster.is_frozen(self._node):
@@ -141,7 +144,7 @@ class Channel:
             self._broken = True  # else nothing comes: the lane waits until its patience is over
             return
         rows = [
-            ProducedPartition(*where, answer.error, answer.offset, 0, "")
+            ProducedPartition(*where, answer.error, answer.offset, 0, "", self._append_times.get(where, -1))
             for where, answer in self._answers.items()
         ]
         self._last_answer = max(self._last_answer, world.now + world.delay_s(may_be_late=True))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from heliograph.model.errors import Disconnected
 from tests.wire.batches import make_batch
 
+from .group_side import SimGroup
 from .judge import PartitionJudge
 from .model_broker import ModelPartition, Waiting
 from .sim_cluster import SimCluster
@@ -17,8 +19,6 @@ from .target_log import TargetLog
 
 if TYPE_CHECKING:
     from .world import World
-
-FROZEN_MOST_S = 12.0
 
 
 class BrokerFaults:
@@ -43,6 +43,7 @@ class BrokerFaults:
             "follower comes back shorter": partial(self._restart_broker, shorter=True),
             "foreign writer": self._write_foreign,
             "target recreated": self._recreate_target,
+            "target stamps its time": self._stamp_target,
             "source truncated": self._truncate_source,
             "source recreated": self._recreate_source,
         }
@@ -134,15 +135,29 @@ class BrokerFaults:
         node = self._chance.choice(nodes)
         self._world.tell("broker", node, "freezes")
         self._target_cluster.freeze(node)
-        self._later(1.0, FROZEN_MOST_S, self._thaw_broker, node)
+        self._later(*self._world.plan.conditions.frozen_s, self._thaw_broker, node)
         for judge in self._world.judges:
             log, partition = judge.target, judge.target.partition
             if partition is not None and partition.truth.leader == node and self._chance.random() < 0.5:
                 self._later(1.0, 8.0, self._replace_frozen, log, partition, node)
+        for group in self._world.groups:
+            if group.node == node and self._chance.random() < 0.5:
+                self._later(1.0, 8.0, self._replace_coordinator, group, node)
+
+    def _replace_coordinator(self, group: SimGroup, node: int) -> None:
+        if self._target_cluster.is_frozen(node) and group.node == node:
+            group.fail_over()
 
     def _replace_frozen(self, log: TargetLog, partition: ModelPartition, node: int) -> None:
         if self._target_cluster.is_frozen(node) and partition.truth.leader == node:
             self._elect_in_sync(log, partition)
+            if partition.truth.leader != node:
+                self._shrink_fenced(log, partition, node)
+
+    def _shrink_fenced(self, log: TargetLog, partition: ModelPartition, node: int) -> None:
+        """The controller takes it for dead."""
+        partition.shrink(node)
+        log.changed()
 
     def _thaw_broker(self, node: int) -> None:
         self._target_cluster.thaw(node)
@@ -208,12 +223,22 @@ class BrokerFaults:
         topic.delete()
         for judge in self._siblings():
             judge.target_recreated()
-        self._later(0.0, 10.0, self._create_target)
+        self._later(*self._world.plan.conditions.gone_s, self._create_target)
 
     def _create_target(self) -> None:
         topic = self._target_cluster.topics[self._loud.key.target_topic]
         if not topic.exists:
             topic.create()
+
+    def _stamp_target(self) -> None:
+        """Somebody switches message.timestamp.type of the topic; it stays so when brokers begin anew."""
+        for judge in self._siblings():
+            partition = judge.target.partition
+            if partition is None:
+                self._later(0.2, 0.4, self._stamp_target)
+                return
+            partition.rules = replace(partition.rules, log_append_time=True)
+            judge.target_stamps()
 
     def _source(self) -> SourceLog:
         return self._chance.choice(self._world.judges).source
@@ -237,7 +262,7 @@ class BrokerFaults:
         topic.delete()
         for fetch in list(self._world.fetches):
             fetch.look()
-        self._later(0.0, 10.0, topic.create)
+        self._later(*self._world.plan.conditions.gone_s, topic.create)
 
     @property
     def _source_cluster(self) -> str:

@@ -101,7 +101,8 @@ class DriverClusters(Clusters):
                 SourceTopic(name=topic.name, replication_factor=1, config=CONFIG, partitions=sights)
             )
             if theirs.exists:
-                found = TargetTopic(name=topic.name, partitions=len(theirs.logs), config=CONFIG)
+                config = TopicConfig(own=theirs.configs, effective=theirs.configs)
+                found = TargetTopic(name=topic.name, partitions=len(theirs.logs), config=config)
                 targets[topic.name] = found
         return LinkSnapshot(
             link=link,
@@ -111,6 +112,7 @@ class DriverClusters(Clusters):
             sources=tuple(sources),
             targets=targets,
             flight_s=self.flight_s(link.name),
+            state_lasts_ms=self._world.plan.conditions.state_lasts_ms,
         )
 
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from heliograph.cluster.properties import ClientProperties
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import PartitionState, StopReason
-from heliograph.wire.batch import payload_equal
+from heliograph.wire.batch import payload_equal, read_header
 
 from .model_broker import ModelPartition
+from .raw_batch import DAY_MS
 from .replica import Stored
 from .source_log import SourceLog
 from .target_log import TargetLog
@@ -23,6 +24,7 @@ from .target_log import TargetLog
 if TYPE_CHECKING:
     from .world import World
 
+OLD_MS = DAY_MS // 2
 IN_FLIGHT = ClientProperties(bootstrap_servers=()).max_in_flight_requests_per_connection
 _CHANGED = {StopReason.ANCHOR, StopReason.TARGET_AHEAD, StopReason.SEQUENCE, StopReason.FOREIGN}
 EXPLAINED: dict[str, set[StopReason]] = {
@@ -30,6 +32,7 @@ EXPLAINED: dict[str, set[StopReason]] = {
     "target recreated": {*_CHANGED, StopReason.RECREATED, StopReason.WRONG_PLACE},
     "source truncated": {*_CHANGED, StopReason.DIVERGED, StopReason.HOLES},
     "source recreated": {*_CHANGED, StopReason.DIVERGED, StopReason.RECREATED, StopReason.HOLES},
+    "target stamps its time": {StopReason.TOPIC_CONFIG, StopReason.ANCHOR},
     "big": {StopReason.TOO_LARGE},
     "big and old": {StopReason.TOO_LARGE},
     "future": {StopReason.TIMESTAMP},
@@ -50,7 +53,7 @@ class PartitionJudge:
         self.excused = False
         self.stops: dict[str, str] = {}  # what copiers of it have met: reason, words
         self._world = world
-        self._kind = kind
+        self.kind = kind
         self._seen: tuple[str, int, int] = ("", -1, -1)
         self._judged_batches = 0
         self._foreign: tuple[ModelPartition, int] | None = None
@@ -59,10 +62,27 @@ class PartitionJudge:
         self._source_changed_at: int | None = None
         self._former: dict[int, Stored] = {}  # what the source held before it was changed
         self._target_recreated = False
+        self._target_stamps = False
+        self._stamped = 0
+        self._raced_over_old = False
         source.on_cut = self.source_changed
         target.judge = self
 
     # -- what the faults tell
+
+    @property
+    def brokers_are_well(self) -> bool:
+        """Those that lead the partition, that must hold what is appended, and that say who copies it."""
+        world, ours, theirs = self._world, self.source, self.target
+        sides = (
+            (ours.partition, world.clusters[self.key.link.split("-")[0]]),
+            (theirs.partition, world.clusters["nyc"]),
+        )
+        coordinators = (group.node not in world.clusters["nyc"].answering for group in world.groups)
+        return not any(coordinators) and not any(
+            partition is None or any(n in cluster.down or cluster.is_frozen(n) for n in partition.in_sync)
+            for partition, cluster in sides
+        )
 
     def foreign_written(self, partition: ModelPartition, end: int) -> None:
         self._foreign = (partition, end)
@@ -83,6 +103,14 @@ class PartitionJudge:
     def target_recreated(self) -> None:
         self._target_recreated = True
 
+    def told_of_race(self, batch: memoryview) -> None:
+        """A lane is told that another one was before it."""
+        old = read_header(batch).max_timestamp < self._world.wall_ms - OLD_MS
+        self._raced_over_old = self._raced_over_old or old
+
+    def target_stamps(self) -> None:
+        self._target_stamps = True
+
     def source_changed(self, at: int) -> None:
         """From this offset on the source holds, or will hold, something else."""
         self._source_changed_at = at
@@ -91,7 +119,7 @@ class PartitionJudge:
     @property
     def loud(self) -> bool:
         """A fault has happened after which the copier need only be loud."""
-        changed = self._target_recreated or self._source_changed_at is not None
+        changed = self._target_recreated or self._target_stamps or self._source_changed_at is not None
         return bool(self._foreign or self._misplaced or changed)
 
     # -- at every step
@@ -122,6 +150,9 @@ class PartitionJudge:
             return
         if self._target_recreated and not self._world.plan.produces_by_id:
             return
+        if self._target_stamps and stored.header.is_log_append_time:
+            self._count_stamped()
+            return
         expected = self.source.holding(offset)
         if expected is not None and _same(stored, expected):
             return
@@ -132,6 +163,14 @@ class PartitionJudge:
             f"P2: {self.key}: the target's batch at offset {offset} is not the source's (high watermark"
             f" {self._seen[2]})"
         )
+
+    def _count_stamped(self) -> None:
+        """What was on its way when the target began to may be rewritten, and no more."""
+        self._stamped += 1
+        if self._stamped > IN_FLIGHT * self._world.lanes_ever:
+            raise Wrong(
+                f"P5: {self.key}: {self._stamped} batches were appended though the target stamps its time"
+            )
 
     def appended(self, partition: ModelPartition, offset: int) -> None:
         """A copier's batch is in a log."""
@@ -152,19 +191,27 @@ class PartitionJudge:
 
     def conclude(self) -> None:
         self._explain_stops()
+        if self._must_have_met_rival and StopReason.RIVAL not in self.stops:
+            raise Wrong(f"P6: {self.key}: two raced over old records, and nobody says so: {self._standing()}")
         if self._identical() or (self._stopped() and self._may_stop()):
             return
         if self.loud:
             raise Wrong(f"P6: {self.key}: neither stopped nor identical: {self._standing()}")
         raise Wrong(f"liveness: {self.key}: the copy does not end: {self._standing()}")
 
+    @property
+    def _must_have_met_rival(self) -> bool:
+        return self._world.plan.bounds.rivals and self._raced_over_old
+
     def _may_stop(self) -> bool:
-        return self.loud or self._kind in EXPLAINED
+        return self.loud or self.kind in EXPLAINED or self._must_have_met_rival
 
     def _explain_stops(self) -> None:
-        explained = EXPLAINED.get(self._kind, set())
+        explained = EXPLAINED.get(self.kind, set())
         if self.loud:
             explained = explained | EXPLAINED[self._world.plan.loud or "foreign writer"]
+        if self._must_have_met_rival:
+            explained = explained | {StopReason.RIVAL}
         for _, row in self._world.rows_of(self.key):
             if row.reason is not None:
                 self.stops.setdefault(row.reason, row.error or "")

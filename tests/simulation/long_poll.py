@@ -56,15 +56,19 @@ class WaitingFetch:
             client.process.after(client.cluster.world.delay_s(), client.fail, self.answer, problem)
 
     def _read(self, client: SimClient) -> list[FetchedPartition]:
-        partitions: list[FetchedPartition] = []
+        read: list[tuple[TopicPartition, Fetched, bytes]] = []
         left_bytes = self.max_bytes
         for want in self.wants:
             where = TopicPartition(want.topic, want.partition)
             fetched = self._fetch(client, where, want, min(want.max_bytes, left_bytes))
             records = b"".join(stored.data for stored in fetched.batches) if left_bytes > 0 else b""
             left_bytes -= len(records)
-            view = memoryview(bytearray(records))
-            watermark = fetched.high_watermark
+            read.append((where, fetched, records))
+        buffer = _one_buffer(client, [records for _, _, records in read])
+        partitions, at = [], 0
+        for where, fetched, records in read:
+            watermark, view = fetched.high_watermark, buffer[at : at + len(records)]
+            at += len(records)
             partitions.append(
                 FetchedPartition(
                     *where,
@@ -92,3 +96,15 @@ class WaitingFetch:
             last_fetched_epoch=want.last_fetched_epoch,
             max_bytes=max_bytes,
         )
+
+
+def _one_buffer(client: SimClient, parts: Sequence[bytes]) -> memoryview:
+    """As cluster/receive_buffers.py has them: powers of two, and used again, so that a small answer may keep a large
+    one alive; all of it, for as long as any part."""
+    size_bytes = sum(map(len, parts))
+    if not size_bytes:
+        return memoryview(bytearray())
+    client.buffer_bytes = max(client.buffer_bytes, 1 << (size_bytes - 1).bit_length())
+    buffer = bytearray(client.buffer_bytes)
+    buffer[:size_bytes] = b"".join(parts)
+    return memoryview(buffer)

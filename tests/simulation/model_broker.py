@@ -18,7 +18,7 @@ from heliograph.model.errors import CorruptBatch
 from heliograph.wire.batch import read_header
 from heliograph.wire.error_codes import ErrorCode
 
-from .raw_batch import TopicRules, refusal
+from .raw_batch import TopicRules, refusal, stamped
 from .replica import UNDEFINED, EpochEnd, Replica, Stored
 
 NO_EPOCH = -1
@@ -43,6 +43,7 @@ class Waiting(NamedTuple):
     epoch: int
     base_offset: int
     required: int
+    append_time: int = -1  # of a duplicate, and of a batch that the broker has written its own time into
 
 
 class Fetched(NamedTuple):
@@ -196,10 +197,15 @@ class ModelPartition:
             return Answer(verdict.error)
         if verdict.duplicate_of is not None:
             required = verdict.duplicate_of + header.last_offset_delta + 1
-            return Waiting(node, led.epoch, verdict.duplicate_of, required)
+            there = replica.holding(verdict.duplicate_of)
+            time = there.header.max_timestamp if there is not None else -1
+            return Waiting(node, led.epoch, verdict.duplicate_of, required, time)
+        append_time = self._now_ms() if self.rules.log_append_time else -1
+        if append_time >= 0:
+            header, batch = stamped(header, batch, append_time)
         stored = replica.append(header, batch, led.epoch)
         self._advance(node)
-        return Waiting(node, led.epoch, stored.header.base_offset, stored.header.next_offset)
+        return Waiting(node, led.epoch, stored.header.base_offset, stored.header.next_offset, append_time)
 
     def outcome(self, waiting: Waiting) -> Answer | None:
         """None: the followers are not there yet; whoever waits too long is told REQUEST_TIMED_OUT."""

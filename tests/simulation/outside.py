@@ -13,6 +13,7 @@ from unittest.mock import patch
 from heliograph.cluster import election
 from heliograph.controller import act, mirror
 from heliograph.copier import lane as lane_module
+from heliograph.copier import resynchroniser
 from heliograph.engine import lane_orders, lanes, starting
 from heliograph.engine.versions import versions
 from heliograph.model import clock
@@ -66,6 +67,7 @@ def in_the_place_of_the_outside(world: World) -> Iterator[None]:
             (clock.clock_of_suspended_time, "_wall", Time.time),
             (clock.clock_of_suspended_time, "_gap_s", 0.0),
             (clock.clock_of_suspended_time, "_ahead_s", 0.0),
+            (resynchroniser, "QUESTIONS_AT_ONCE", world.plan.conditions.questions_at_once),
             *PACES,
         ):
             stack.enter_context(patch.object(where, name, value))

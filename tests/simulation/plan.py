@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from .source_content import BATCHES, KINDS
+from .conditions import ORDINARY, UNBOUND, Bounds, Conditions
+from .source_content import AGES_HOURS, BATCHES, KINDS
 
 FAULTS_FROM_S, FAULTS_UNTIL_S = 4.0, 90.0
 GROWN_BY_S = 85.0
@@ -50,9 +51,17 @@ QUIET_WITH_REPLICAS = (
     "followers lag",
     "follower comes back shorter",
 )
-LOUD = ("foreign writer", "target recreated", "source truncated", "source recreated")
+LOUD = (
+    "foreign writer",
+    "target recreated",
+    "source truncated",
+    "source recreated",
+    "target stamps its time",
+)
 # Kinds of content that the target can always compare: what a race without an election needs.
 COMPARED_KINDS = ("fresh", "alike", "big", "future")
+# Kinds of which some wait for a lease, or until appends of the last holder are over.
+OLD_KINDS = tuple(kind for kind in KINDS if any(AGES_HOURS[kind](at) > 0 for at in range(BATCHES)))
 # Kinds of content that the target refuses.
 REFUSED_KINDS = ("big", "big and old", "future")
 
@@ -96,6 +105,8 @@ class Plan:
     regrows_at_once: bool = False  # a source that is truncated holds other records there already
     faults: tuple[tuple[float, str], ...] = ()
     absences_s: tuple[tuple[float, float], ...] = ABSENCES_S
+    conditions: Conditions = ORDINARY
+    bounds: Bounds = UNBOUND
 
     @property
     def kinds(self) -> list[str]:

@@ -5,10 +5,8 @@ A simulation that finds none of them proves nothing. The table says which seed f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 from unittest.mock import patch
 
 from heliograph.controller import mirror, placement
@@ -24,7 +22,9 @@ from heliograph.copier.sender import Sender
 from heliograph.copier.topic_ids import TopicIds
 from heliograph.copier.vigil import Vigil
 
-from .plan import LOUD, Plan, plan_of
+from .mended import MENDED
+from .plan import LOUD, plan_of
+from .planted_bug import Planted, planted
 from .rare_plans import (
     QUICK,
     STEADY,
@@ -58,30 +58,6 @@ from .switched_off import (
 from .world import Verdict, run_plan
 
 MOST_SEEDS = 300
-Patch = Callable[[], Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planted:
-    """`meets`: only such plans can meet the bug; the others are passed over unseen."""
-
-    rule: str
-    without: str
-    patches: Callable[[], list[Any]]
-    change: Callable[[Plan], Plan] = lambda plan: plan
-    meets: Callable[[Plan], bool] = lambda _plan: True
-
-
-@contextmanager
-def planted(bug: Planted) -> Iterator[None]:
-    patches = bug.patches()
-    for each in patches:
-        each.start()
-    try:
-        yield
-    finally:
-        for each in patches:
-            each.stop()
 
 
 def find(bug: Planted, most_seeds: int = MOST_SEEDS) -> Verdict | None:
@@ -277,6 +253,7 @@ BUGS = (
         patches=list,
         change=lambda plan: racing(mixed(plan, drivers=2), "old", rhythm=STEADY),
     ),
+    *MENDED,
 )
 
 

@@ -6,12 +6,19 @@ leaders or producer state.
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
+
+from crc32c import crc32c
 
 from heliograph.model.errors import CorruptBatch
 from heliograph.wire.batch import MAGIC, BatchHeader, verify_crc
 from heliograph.wire.error_codes import ErrorCode
 
+_APPEND_TIME = 0x08
+_CRC, _CRC_AT = struct.Struct(">I"), 17
+_ATTRIBUTES, _ATTRIBUTES_AT = struct.Struct(">h"), 21
+_MAX_TIMESTAMP, _MAX_TIMESTAMP_AT = struct.Struct(">q"), 35
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 FOREVER_MS = (1 << 63) - 1
@@ -26,6 +33,17 @@ class TopicRules:
     timestamp_before_max_ms: int = FOREVER_MS
     min_insync: int = 1
     producer_expiration_ms: int = DAY_MS
+    log_append_time: bool = False  # message.timestamp.type
+
+
+def stamped(header: BatchHeader, batch: memoryview, now_ms: int) -> tuple[BatchHeader, memoryview]:
+    """With the broker's own time, as message.timestamp.type=LogAppendTime demands."""
+    data = bytearray(batch)
+    attributes = header.attributes | _APPEND_TIME
+    _ATTRIBUTES.pack_into(data, _ATTRIBUTES_AT, attributes)
+    _MAX_TIMESTAMP.pack_into(data, _MAX_TIMESTAMP_AT, now_ms)
+    _CRC.pack_into(data, _CRC_AT, crc32c(data[_ATTRIBUTES_AT:]))
+    return header._replace(attributes=attributes, max_timestamp=now_ms), memoryview(data)
 
 
 def refusal(header: BatchHeader, batch: memoryview, rules: TopicRules, now_ms: int) -> int:

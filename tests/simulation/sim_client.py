@@ -34,6 +34,7 @@ class SimClient:
         )
         self._world = cluster.world
         self._topics: dict[str, None] = {}
+        self.buffer_bytes = 0  # of the largest answer so far
         self._refreshing: asyncio.Future[None] | None = None
 
     def start(self) -> None:

@@ -39,6 +39,13 @@ class SimTopic:
         partition = self.logs[0].partition
         return partition.topic_id if partition is not None else ""
 
+    @property
+    def configs(self) -> dict[str, str]:
+        """Where they are not the defaults, which are what a mirror needs."""
+        partition = self.logs[0].partition
+        stamps = partition is not None and partition.rules.log_append_time
+        return {"message.timestamp.type": "LogAppendTime"} if stamps else {}
+
     def delete(self) -> None:
         for log in self.logs:
             log.delete()
@@ -78,6 +85,11 @@ class SimCluster:
 
     def when_thawed(self, node: int, do: Do, *what: object) -> None:
         self._frozen[node].append((do, what))
+
+    @property
+    def absent(self) -> bool:
+        """Whether some broker is."""
+        return bool(self.down or self._frozen)
 
     @property
     def answering(self) -> list[int]:
@@ -125,7 +137,7 @@ class SimCluster:
         there = [partition for partition in partitions if partition is not None]
         return TopicMetadata(
             name=topic.name,
-            topic_id=topic.topic_id,
+            topic_id=topic.topic_id if self.world.plan.conditions.has_ids else "",
             internal=False,
             error=ErrorCode.NONE if there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             leaders={number: self._led(partition) for number, partition in enumerate(there)},

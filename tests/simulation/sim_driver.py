@@ -50,6 +50,9 @@ class SimJobs:
             del self._running[lane.number]
             self.start_later(lane.number)
 
+    def lane(self, number: int) -> SimLane | None:
+        return self._running.get(number)
+
     def cancel(self, number: int) -> None:
         lane, world = self._running.pop(number, None), self._driver.world
         if lane is not None:
@@ -64,6 +67,16 @@ class SimJobs:
         return not self._running
 
 
+class SimLanes(Lanes):
+    """The real ones; whoever ends a lane as hung is watched."""
+
+    driver: SimDriver
+
+    def abandon(self, lane: int) -> None:
+        self.driver.world.watch.abandoned(self.driver, lane)
+        super().abandon(lane)
+
+
 class SimDriver(Process):
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, f"driver {number}", world.problem)
@@ -73,15 +86,19 @@ class SimDriver(Process):
         self.clusters = DriverClusters(self)
         self.jobs = SimJobs(self)
         self.server: SimServer
-        self.engine: Lanes | None = None
+        self.engine: SimLanes | None = None
         self.mirror: Mirror | None = None
         self.versions: dict[str, str] = {}
+        self._run: asyncio.Task[Any] | None = (
+            None  # held, as asyncio.run does: what is collected tells another story
+        )
         world.processes.append(self)
         self.loop.call_soon(self._begin)
 
     def _begin(self) -> None:
         self.mirror = Mirror(self.world.settings, clusters=self.clusters, make_lanes=self._make_lanes)
-        self.loop.create_task(self.mirror.run()).add_done_callback(self._ended)
+        self._run = self.loop.create_task(self.mirror.run())
+        self._run.add_done_callback(self._ended)
 
     def _make_lanes(self, *what: Any) -> Lanes:
         session = SimpleNamespace(
@@ -93,12 +110,13 @@ class SimDriver(Process):
             self.server = SimServer(self, on_message, on_gone, on_silent)
             return cast(ControlServer, self.server)
 
-        self.engine = Lanes(
+        self.engine = SimLanes(
             *what,
             make_session=lambda *_, **__: cast(Session, session),
             make_server=make_server,
             make_jobs=lambda *_: cast(LaneJobs, self.jobs),
         )
+        self.engine.driver = self
         self.versions = self.engine._versions
         return self.engine
 
@@ -131,4 +149,4 @@ class SimDriver(Process):
         mirror = self.mirror
         if mirror is not None and mirror._keeper is not None and not self.dead and self.engine is not None:
             mirror._keeper._hung.add(lane)
-            self.after(0.0, self.engine.abandon, lane)
+            self.after(0.0, Lanes.abandon, self.engine, lane)

@@ -27,7 +27,6 @@ from .virtual_loop import Process
 if TYPE_CHECKING:
     from .sim_driver import SimDriver
 
-MEMORY_BYTES = 1 << 20
 BREAKS_HARD = 0.3  # how often the line of a lane that dies ends with an error
 
 
@@ -41,6 +40,7 @@ class SimLane(Process):
         self.wall_jump_ms = 0
         self.lane: Lane | None = None
         self.orders: LaneOrders | None = None
+        self._life: asyncio.Task[Any] | None = None
         self.wire = ControlWire(driver, self)
         self._world = world
         self._targets: list[SimTarget] = []
@@ -53,12 +53,13 @@ class SimLane(Process):
         failure: asyncio.Future[str] = self.loop.create_future()
         chance = self._world.chance
         surroundings = Surroundings(wall_ms=self._wall_ms, uniform=chance.uniform)
-        self.lane = Lane(MEMORY_BYTES, self._failed, surroundings)
+        self.lane = Lane(self._world.plan.conditions.lane_memory_bytes, self._failed, surroundings)
         clusters = LaneClusters(
             self.lane, make_client=self._client, make_source=self._source, make_target=self._target
         )
         self.orders = LaneOrders(self.lane, clusters, self.wire.to_driver, pid=self.pid)
-        self.loop.create_task(self._live(self.lane, self.orders, failure)).add_done_callback(self._ended)
+        self._life = self.loop.create_task(self._live(self.lane, self.orders, failure))
+        self._life.add_done_callback(self._ended)
         versions = self.driver.versions
         self.wire.to_driver({"type": "hello", "pid": self.pid, "host": "there", "versions": versions})
         self._beat()
@@ -73,7 +74,7 @@ class SimLane(Process):
         self._world.problem({"message": "a worker of a lane ended", "exception": problem})
 
     def _wall_ms(self) -> int:
-        return self._world.wall_ms + self.wall_jump_ms
+        return self._world.wall_ms + self._world.plan.conditions.lane_clock_ms + self.wall_jump_ms
 
     def _client(self, name: str, properties: ClientProperties) -> ClusterClient:
         return cast(ClusterClient, SimClient(self, self._world.clusters[name], properties))

@@ -17,6 +17,7 @@ from heliograph.cluster.batch_target import ANSWER_SLACK_MS, FOLLOWERS_WAIT_MS
 from heliograph.cluster.line_name import LineName
 from heliograph.model.errors import Disconnected, HeliographError, RequestTimedOut
 from heliograph.model.partition import TopicPartition
+from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.produce import ProduceEntry, ProduceReply
 
 from .broker_channel import Channel
@@ -137,6 +138,9 @@ class SimLine:
             return
         assert self._due.popleft() is request
         self._sent += 1
+        for (where, batch, _, _), row in zip(request.batches, reply.partitions, strict=True):
+            if row.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                self.log_of(where).judge.told_of_race(memoryview(batch))
         self._replies[self._sent] = reply
         if not request.answer.done():
             request.answer.set_result(memoryview(self._sent.to_bytes(8, "big")))

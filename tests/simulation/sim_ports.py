@@ -17,7 +17,7 @@ from heliograph.wire.fetch import FetchReply, FetchWant
 
 from .long_poll import WaitingFetch
 from .model_broker import Answer, ModelPartition
-from .sim_client import SimClient
+from .sim_client import NOWHERE, SimClient
 from .sim_line import SimLine
 
 
@@ -91,9 +91,13 @@ class SimTarget(_Questions):
     async def topic_configs(
         self, topics: Sequence[str], keys: Sequence[str]
     ) -> Mapping[str, Mapping[str, str]]:
-        """Nobody switches them: the defaults are what a mirror needs."""
         del keys
-        return {topic: {} for topic in topics}
+        nodes = self.client.cluster.answering
+        cluster, node = self.client.cluster, nodes[0] if nodes else NOWHERE
+        found: Mapping[str, Mapping[str, str]] = await self.client.ask(
+            node, lambda: {topic: cluster.topics[topic].configs for topic in topics}
+        )
+        return found
 
     async def producer(self, where: TopicPartition, producer_id: int) -> ProducerState | None:
         node, _ = self.client.reach(where)

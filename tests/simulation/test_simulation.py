@@ -14,7 +14,8 @@ from .many import in_words, run_many
 from .model_broker import ModelPartition, Waiting
 from .model_topic import ModelTopic
 from .plan import FEWEST_FAULTS, plan_of
-from .planted import BUGS, Planted, find
+from .planted import BUGS, find
+from .planted_bug import Planted
 from .requests import Produce
 from .source_content import EPOCH_MS
 from .world import World, run_plan, run_seed
@@ -40,13 +41,13 @@ def test_a_rule_switched_off_is_found(bug: Planted) -> None:
 
 @pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.patches()], ids=lambda bug: f"rule {bug.rule}")
 def test_plans_that_meet_what_is_rare_are_right_with_every_rule(bug: Planted) -> None:
-    plans = filter(bug.meets, map(plan_of, range(8)))
+    plans = filter(bug.meets, map(plan_of, range(6)))
     wrong = [verdict for plan in plans if (verdict := run_plan(bug.change(plan))).wrong]
     assert not wrong, wrong
 
 
 def test_a_seed_tells_the_same_story_again() -> None:
-    for seed in (3, 14, 159):
+    for seed in (3, 4, 14, 159):
         first: list[str] = []
         second: list[str] = []
         assert run_seed(seed, first.append) == run_seed(seed, second.append)

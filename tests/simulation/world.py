@@ -30,10 +30,11 @@ from .raw_batch import FOREVER_MS, HOUR_MS, TopicRules
 from .schedule import Schedule
 from .sim_cluster import SimCluster
 from .sim_driver import SimDriver
-from .sim_lane import MEMORY_BYTES, SimLane
+from .sim_lane import SimLane
 from .source_content import BIG_AT, BIG_BYTES, EPOCH_MS
 from .source_log import SourceLog
 from .target_log import TargetLog
+from .watch import Watch
 
 MEND_S = FAULTS_UNTIL_S + 10.0
 SETTLED_S = 6.0  # after the last arrival of whatever was on its way, and after the faults
@@ -86,7 +87,7 @@ class World(Schedule):
             links=LINKS,
             spark=SparkSettings(),
             lanes=plan.lanes,
-            lane_memory_bytes=MEMORY_BYTES,
+            lane_memory_bytes=plan.conditions.lane_memory_bytes,
         )
         self.processes: list[SimDriver | SimLane] = []
         self.lanes: list[SimLane] = []
@@ -102,6 +103,7 @@ class World(Schedule):
             self._make_topics(link, [content.kind for content in contents], contents)
         self.drivers: list[SimDriver] = []
         self._faults = Faults(self)
+        self.watch = Watch(self)
         self.after(MEND_S, self._mend)
         self.after(plan.expire_every_s, self._expire_producers)
 
@@ -118,11 +120,15 @@ class World(Schedule):
             order = brokers[number % len(brokers) :] + brokers[: number % len(brokers)]
             rules = TopicRules(
                 min_insync=self.plan.min_insync,
+                producer_expiration_ms=self.plan.conditions.state_lasts_ms,
                 max_message_bytes=BIG_BYTES if kinds[number] in BIG_AT else 1 << 20,
                 timestamp_after_max_ms=HOUR_MS if kinds[number] == "future" else FOREVER_MS,
             )
             return ModelPartition(
-                topic_id, brokers=order, rules=rules, now_ms=lambda: self.wall_ms + self.broker_jump_ms
+                topic_id,
+                brokers=order[: self.plan.conditions.replicas],
+                rules=rules,
+                now_ms=lambda: self.wall_ms + self.broker_jump_ms,
             )
 
         def source_log(number: int, make: Callable[[str], ModelPartition]) -> SourceLog:
@@ -173,7 +179,9 @@ class World(Schedule):
         return self.loss > 0 and self.chance.random() < self.loss
 
     def throttle_ms(self) -> int:
-        return self.chance.randint(100, 5_000) if self.throttled and self.chance.random() < 0.5 else 0
+        if not self.throttled or self.chance.random() >= 0.5:
+            return 0
+        return int(1000 * self.chance.uniform(*self.plan.conditions.throttles_s))
 
     # -- who is there
 

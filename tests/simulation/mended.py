@@ -1,0 +1,150 @@
+"""Planted bugs, second part: what was mended lately is broken again, by a small patch of the production code."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from unittest.mock import patch
+
+from heliograph.cluster import metadata
+from heliograph.copier import fetcher, spec
+from heliograph.copier.budget import ByteBudget, Share
+from heliograph.copier.fetcher import Fetcher
+from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.resynchroniser import Resynchroniser
+from heliograph.copier.route import Route
+from heliograph.copier.vigil import Vigil
+from heliograph.wire.fetch import FetchReply
+
+from .mended_plans import (
+    broken_at_the_source,
+    crammed,
+    forgetful,
+    frozen,
+    polled_long,
+    replaced,
+    rivals,
+    starving,
+    throttled,
+    trickling,
+    without_ids,
+)
+from .planted_bug import Planted
+from .rare_plans import loud
+from .switched_off import true
+
+
+def _awaits(*, clear: bool) -> property:
+    """As it was when what waits was held in memory."""
+    return property(lambda copy: bool(copy._queue) and copy._queue[0].perishable and copy.clear is clear)
+
+
+def _wants_while_left(copy: PartitionCopy) -> bool:
+    old = [each.perishable for each in copy._queue] + [each.perishable for each in copy._in_flight]
+    return copy._left_old or any(old)
+
+
+def _one_slot(resynchroniser: Resynchroniser, *_: Any) -> asyncio.Semaphore:
+    return resynchroniser._slots.setdefault((0, 0), asyncio.Semaphore(1))
+
+
+def _filled_bytes(reply: FetchReply) -> int:
+    return sum(len(part.records) for part in reply.partitions)
+
+
+async def _failed_at_nothing_known(worker: Fetcher, *what: Any) -> None:
+    worker._compares_epochs = False
+    await _failed(worker, *what)
+
+
+def _believe_any_time(copy: PartitionCopy, base_offset: int, _append_time: int = -1) -> None:
+    _appended(copy, base_offset)
+
+
+_failed, _appended = Fetcher._failed, PartitionCopy.appended
+
+MENDED = (
+    Planted(
+        rule="memory, old",
+        without="old records that may not be sent yet are held in memory",
+        patches=lambda: [
+            patch.object(PartitionCopy, "_would_pass", lambda *_: False),
+            patch.object(PartitionCopy, "leased", lambda *_, **__: None),
+            patch.object(PartitionCopy, "awaits_clearance", _awaits(clear=False)),
+            patch.object(PartitionCopy, "awaits_lease", _awaits(clear=True)),
+        ],
+        change=starving,
+    ),
+    Planted(
+        rule="memory, bound",
+        without="a lane fetches whether or not there is room",
+        patches=lambda: [
+            patch.object(ByteBudget, "_fits", true),
+            patch.object(Share, "full", property(lambda _: False)),
+        ],
+        change=crammed,
+    ),
+    Planted(
+        rule="memory, whole",
+        without="of a buffer only what is filled is counted",
+        patches=lambda: [patch.object(fetcher, "_resident_bytes", _filled_bytes)],
+        change=trickling,
+    ),
+    Planted(
+        rule="lease, kept",
+        without="a lease is wanted no more while what it came for is being fetched",
+        patches=lambda: [patch.object(PartitionCopy, "wants_exclusion", property(_wants_while_left))],
+        change=polled_long,
+    ),
+    Planted(
+        rule="quota",
+        without="a lane that a quota holds up is taken for one that hangs",
+        patches=lambda: [patch.object(PartitionCopy, "throttled", lambda *_: None)],
+        change=throttled,
+    ),
+    Planted(
+        rule="questions, each",
+        without="questions to a broker that hangs hold those to others up",
+        patches=lambda: [patch.object(Resynchroniser, "_slot", _one_slot)],
+        change=frozen,
+    ),
+    Planted(
+        rule="questions, moved",
+        without="an answer is awaited of a broker that does not lead any more",
+        patches=lambda: [patch.object(Route, "leader_moved", lambda route: route.moved.set())],
+        change=replaced,
+    ),
+    Planted(
+        rule="source line",
+        without="a broken connection to the source makes every partition ask the target again",
+        patches=lambda: [patch.object(Fetcher, "_failed", _failed_at_nothing_known)],
+        change=broken_at_the_source,
+    ),
+    Planted(
+        rule="stamped",
+        without="nobody looks whether the target writes its own time into batches",
+        patches=lambda: [
+            patch.object(PartitionCopy, "appended", _believe_any_time),
+            patch.object(Vigil, "_by_target", lambda _: {}),
+        ],
+        change=lambda plan: loud(plan, "target stamps its time"),
+    ),
+    Planted(
+        rule="rival",
+        without="who loses a race over old records goes on",
+        patches=lambda: [patch.object(PartitionCopy, "_note_race", lambda *_: None)],
+        change=rivals,
+    ),
+    Planted(
+        rule="forgetful",
+        without="brokers that forget soon are relied on to compare appends",
+        patches=lambda: [patch.object(spec, "is_guarded", true)],
+        change=forgetful,
+    ),
+    Planted(
+        rule="8, without ids",
+        without="a topic without an id whose epochs begin anew is taken for the same",
+        patches=lambda: [patch.object(metadata, "OLDER_LIMIT_S", float("inf"))],
+        change=without_ids,
+    ),
+)

@@ -1,0 +1,123 @@
+"""Plans that meet faults which were mended: few other things happen, so that little else can hold a partition up."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from .conditions import Bounds, Conditions
+from .plan import Content, Plan, Rhythm
+from .rare_plans import BURSTS, LONELY, QUICK, STEADY, loud, mixed, of_kinds, racing, with_faults
+from .source_content import BATCHES
+
+OLD_BURSTS = Rhythm(present=0, count=16, every_s=20.0)
+SECONDS_MS = 1000
+FORGOTTEN_MS = 60 * SECONDS_MS
+
+
+def _alone(plan: Plan, *faults: tuple[float, str], brokers: int = 1) -> Plan:
+    """One driver with one lane, and nothing comes late."""
+    chance = random.Random(plan.seed)
+    moved_s = chance.uniform(0.0, 5.0)
+    return replace(
+        plan,
+        drivers=1,
+        lanes=1,
+        brokers=brokers,
+        min_insync=1,
+        racing=False,
+        late=0.0,
+        clogs=0.0,
+        loud="",
+        faults=tuple((at_s + moved_s, kind) for at_s, kind in faults),
+    )
+
+
+def starving(plan: Plan) -> Plan:
+    """Old records that may not be sent for a minute, beside fresh ones, in a lane with little memory."""
+    old, fresh = Content(kind="old", rhythm=OLD_BURSTS), Content(kind="fresh", rhythm=STEADY)
+    plan = _alone(plan, (25.0, "lane is killed"))
+    return replace(
+        plan,
+        topics=((old, old, fresh), (old, fresh)),
+        conditions=Conditions(lane_memory_bytes=1 << 11),
+        bounds=Bounds(stands_s=30.0, from_s=20.0),
+    )
+
+
+def polled_long(plan: Plan) -> Plan:
+    """Old records come while the fetcher waits for others, of which none come, for longer than a lease lasts."""
+    old = Content(kind="old", rhythm=Rhythm(present=0, count=BATCHES, every_s=15.0))
+    still = Content(kind="fresh", rhythm=Rhythm(present=BATCHES, count=1, every_s=1.0))
+    return replace(_alone(plan), topics=((old, still, still), (old, still)))
+
+
+def throttled(plan: Plan) -> Plan:
+    plan = _alone(of_kinds(plan, "fresh", rhythm=QUICK), (10.0, "quota"), (45.0, "quota"))
+    return replace(plan, conditions=Conditions(throttles_s=(15.0, 40.0)))
+
+
+def frozen(plan: Plan) -> Plan:
+    """One of three brokers hangs while all partitions must be asked for, each of which it alone has or not."""
+    moves = [(25.4 + at_s, "leader's epoch grows") for at_s in (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)]
+    faults = ((25.0, "broker freezes"), (25.3, "lines break"), *moves)
+    plan = _alone(of_kinds(plan, "fresh", rhythm=STEADY), *faults, brokers=3)
+    return replace(
+        plan,
+        conditions=Conditions(questions_at_once=1, frozen_s=(20.0, 24.0), replicas=1),
+        bounds=Bounds(stands_s=10.0, from_s=20.0),
+    )
+
+
+def replaced(plan: Plan) -> Plan:
+    """One of three brokers hangs for long, is asked where partitions stand, and then others lead them."""
+    return replace(
+        frozen(plan),
+        conditions=Conditions(frozen_s=(40.0, 60.0), replicas=2),
+        bounds=Bounds(stands_s=15.0, from_s=20.0),
+    )
+
+
+def broken_at_the_source(plan: Plan) -> Plan:
+    breaks = [(20.0 + 5.0 * n, "source's connections break") for n in range(12)]
+    return replace(_alone(of_kinds(plan, "fresh", rhythm=STEADY), *breaks), bounds=Bounds(interruptions=5))
+
+
+def rivals(plan: Plan) -> Plan:
+    """Two drivers, each elected by a group of its own, copy old records; brokers forget nothing, so that all is well
+    but for that."""
+    plan = racing(mixed(plan, drivers=2, rhythm=BURSTS), "old", rhythm=BURSTS)
+    return replace(plan, faults=(), expire_every_s=1000.0, bounds=Bounds(rivals=True))
+
+
+def forgetful(plan: Plan) -> Plan:
+    """Brokers that forget a producer after a minute, and lanes whose clocks are behind by no less."""
+    plan = mixed(plan, drivers=2, kind="fresh", faults=LONELY)
+    return replace(plan, conditions=Conditions(state_lasts_ms=FORGOTTEN_MS, lane_clock_ms=-FORGOTTEN_MS))
+
+
+def without_ids(plan: Plan) -> Plan:
+    """Leader epochs grow, then a topic begins anew, whose epochs are the first ones again."""
+    kinds = ("leader's epoch grows", "source's leader moves")
+    plan = with_faults(replace(plan, late=0.0), *kinds, count=24, until_s=40.0)
+    plan = loud(plan, "target recreated", "source recreated")
+    faults = tuple(fault if fault[1] != plan.loud else (50.0, plan.loud) for fault in plan.faults)
+    return replace(
+        plan,
+        drivers=1,
+        racing=False,
+        faults=tuple(sorted(faults)),
+        produces_by_id=False,
+        conditions=Conditions(has_ids=False, gone_s=(0.0, 0.01)),
+    )
+
+
+def crammed(plan: Plan, rhythm: Rhythm = BURSTS) -> Plan:
+    """Much to copy to a broker that hangs, by a lane with little memory."""
+    plan = _alone(of_kinds(plan, "fresh", rhythm=rhythm), (4.0, "broker freezes"), (30.0, "broker freezes"))
+    return replace(plan, conditions=Conditions(lane_memory_bytes=1 << 12, frozen_s=(8.0, 12.0)))
+
+
+def trickling(plan: Plan) -> Plan:
+    """Little by little, so that each answer is far smaller than the buffer that it comes in."""
+    return crammed(plan, Rhythm(present=20, count=1, every_s=0.5))
