@@ -76,7 +76,7 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
     @rule(asked=st.integers(0, 50))
     def records_nobody_wants_arrive(self, asked: int) -> None:
         # What was asked for before the copy had enough is taken all the same: fetching it again would cost more.
-        if asked != self.copy._fetch_offset or self.copy.phase not in (Phase.PROBE, Phase.STREAM):
+        if asked != self.copy._waiting.fetch_offset or self.copy.phase not in (Phase.PROBE, Phase.STREAM):
             before = self.budget.used_bytes
             self.deliver([batch(asked)], asked)
             assert self.budget.used_bytes == before
@@ -173,14 +173,14 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
     def lease_comes_or_is_over(self, exclusive: bool) -> None:
         self.exclusive = exclusive
         self.copy.leased(exclusive=exclusive)
-        if self.obstacle_at is not None and self.copy._fetch_offset <= self.obstacle_at:
+        if self.obstacle_at is not None and self.copy._waiting.fetch_offset <= self.obstacle_at:
             self.obstacle_at = None  # it was left at the source, and is met again
 
     @invariant()
     def what_may_not_be_sent_yet_holds_no_memory(self) -> None:
         may_send = self.exclusive and self.clear
         old = [
-            w for w in self.copy._queue if w.perishable and not w.header.is_control
+            w for w in self.copy._waiting if w.perishable and not w.header.is_control
         ]  # what stops it may wait
         assert may_send or not old
 

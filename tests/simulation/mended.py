@@ -13,6 +13,7 @@ from heliograph.copier.fetcher import Fetcher
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.resynchroniser import Resynchroniser
 from heliograph.copier.route import Route
+from heliograph.copier.source_queue import SourceQueue
 from heliograph.copier.vigil import Vigil
 from heliograph.wire.fetch import FetchReply
 
@@ -36,12 +37,14 @@ from .switched_off import true
 
 def _awaits(*, clear: bool) -> property:
     """As it was when what waits was held in memory."""
-    return property(lambda copy: bool(copy._queue) and copy._queue[0].perishable and copy.clear is clear)
+    return property(
+        lambda copy: copy._waiting.head is not None and copy._waiting.head.perishable and copy.clear is clear
+    )
 
 
 def _wants_while_left(copy: PartitionCopy) -> bool:
-    old = [each.perishable for each in copy._queue] + [each.perishable for each in copy._in_flight]
-    return copy._left_old or any(old)
+    old = [each.perishable for each in copy._waiting] + [each.perishable for each in copy._in_flight]
+    return copy._waiting.left_old or any(old)
 
 
 def _one_slot(resynchroniser: Resynchroniser, *_: Any) -> asyncio.Semaphore:
@@ -68,7 +71,7 @@ MENDED = (
         rule="memory, old",
         without="old records that may not be sent yet are held in memory",
         patches=lambda: [
-            patch.object(PartitionCopy, "_would_pass", lambda *_: False),
+            patch.object(SourceQueue, "_would_pass", lambda *_: False),
             patch.object(PartitionCopy, "leased", lambda *_, **__: None),
             patch.object(PartitionCopy, "awaits_clearance", _awaits(clear=False)),
             patch.object(PartitionCopy, "awaits_lease", _awaits(clear=True)),

@@ -78,7 +78,7 @@ def stream_at_once(copy: PartitionCopy, found: resync.Synced) -> None:
 
 
 def peek_many(copy: PartitionCopy) -> SourceBatch | None:
-    head = copy._queue[0] if copy._queue else None
+    head = copy._waiting.head
     may = copy.phase is Phase.STREAM or (copy.phase is Phase.PROBE and not copy._in_flight)
     return head if may and head is not None and (copy.clear or not head.perishable) else None
 
@@ -104,8 +104,8 @@ def send_again(copy: PartitionCopy, problem: HeliographError, now: float) -> Non
     if copy.phase in (Phase.PROBE, Phase.STREAM) and len(copy._in_flight) == 1:
         append = copy._in_flight.popleft()
         header = read_header(append.batch)._replace(base_offset=append.start.source)
-        copy._queue.appendleft(SourceBatch(header, append.batch, append.perishable, append.hold))
-        copy._sending, copy._way = append.start, None
+        copy._waiting._batches.appendleft(SourceBatch(header, append.batch, append.perishable, append.hold))
+        copy._sending, copy._waiting._way = append.start, None
     else:
         _lost(copy, problem, now)
 

@@ -100,7 +100,7 @@ class Watch:
             return
         buffers: dict[int, int] = {}
         for copy in lane.lane.copies.values():
-            for batch in (*(each.batch for each in copy._queue), *(each.batch for each in copy._in_flight)):
+            for batch in (*(each.batch for each in copy._waiting), *(each.batch for each in copy._in_flight)):
                 whole = batch.obj
                 assert isinstance(whole, bytearray)
                 buffers[id(whole)] = len(whole)

@@ -20,27 +20,18 @@ from collections import deque
 from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.budget import Parcel, Share
 from heliograph.copier.clearance import CLEAR, Clearance
-from heliograph.copier.passage import (
-    PASS,
-    Merge,
-    Pass,
-    Way,
-    corrupt,
-    pass_through,
-    way_by_header,
-    way_of,
-)
+from heliograph.copier.passage import pass_through
 from heliograph.copier.phases import OVER, SENDING, Happening, Phase, after
 from heliograph.copier.recovery import after_append
 from heliograph.copier.resync import Synced
+from heliograph.copier.source_queue import SourceQueue
 from heliograph.copier.spec import CopySpec
 from heliograph.copier.stops import diverged, rival, stamped, truncated, wrong_place
 from heliograph.copier.topic_ids import TopicIds
-from heliograph.model.errors import CorruptBatch, HeliographError, LineLeft, PartitionStop
+from heliograph.model.errors import HeliographError, LineLeft, PartitionStop
 from heliograph.model.events import Event, Trouble
 from heliograph.model.position import Position
 from heliograph.model.states import BoundBy, PartitionState
-from heliograph.wire.batch import BatchHeader, split_batches
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition
 
@@ -65,7 +56,6 @@ class PartitionCopy:
         self.durable: Position | None = None  # on the target; None until the first resynchronisation
         self.source_end = 0
         self.source_watermark = 0
-        self.source_epoch = -1  # the leader epoch of the last batch fetched, or compared with the target's
         self.interruptions = 0  # how often what was known of the target went out of date
         self.records = 0
         self.size_bytes = 0
@@ -74,19 +64,11 @@ class PartitionCopy:
         self._notices: list[Trouble] = []
         self._share: Share | None = None  # of the target broker that leads the partition
         self._held_limit_bytes = held_limit_bytes
-        self._held_bytes = 0
-        self._fetch_offset = 0
         self._sending = NOWHERE  # where the next append goes
         self._heard = False  # the source has answered a fetch since the last resynchronisation
-        self._queue: deque[SourceBatch] = deque()
-        self._way: Way | None = None  # of the first in the queue, once somebody has asked
+        self._waiting = SourceQueue(spec)
         self._in_flight: deque[Append] = deque()
-        self._obstacle: PartitionStop | None = None  # met behind all that is queued
-        # A perishable batch is next at the source, and was left there: what may not be sent yet must hold no memory.
-        self._left_old = False
-        self._old_next = (
-            False  # the same, until it is here: meanwhile the lease that it needs must not run out
-        )
+        self._in_flight_bytes = 0
         # The record time by which the broker remembers our id; None: it does not.
         self._state_ms: int | None = None
         self._throttled_until = -math.inf
@@ -123,40 +105,45 @@ class PartitionCopy:
     @property
     def flowing(self) -> bool:
         """It knows where it stands, and nothing is in its way."""
-        return self.phase in SENDING and self._obstacle is None
+        return self.phase in SENDING and self._waiting.obstacle is None
 
     @property
     def held_back(self) -> bool:
         """It would fetch if there were room."""
-        enough = self._held_bytes >= self._held_limit_bytes or (self._share is not None and self._share.full)
+        held_bytes = self._waiting.size_bytes + self._in_flight_bytes
+        enough = held_bytes >= self._held_limit_bytes or (self._share is not None and self._share.full)
         return self.flowing and enough
 
     @property
     def awaits_right(self) -> bool:
         """It does not fetch, but may want to at any moment: when a lease comes, or older appends are over."""
-        return self.flowing and self._left_old
+        return self.flowing and self._waiting.left_old
+
+    @property
+    def source_epoch(self) -> int:
+        """The leader epoch of the last batch fetched, or compared with the target's; -1 if it is not known."""
+        return self._waiting.last_epoch
 
     def fetch_offset(self) -> int | None:
         """The offset to fetch from, None while nothing may be fetched."""
-        wanted = self.flowing and not self.held_back and not self._left_old
-        return self._fetch_offset if wanted else None
+        wanted = self.flowing and not self.held_back and not self._waiting.left_old
+        return self._waiting.fetch_offset if wanted else None
 
     def peek(self) -> SourceBatch | None:
         """What may be taken now; a perishable batch under an exclusive lease only."""
-        if not self._queue or self.phase not in SENDING:
+        head = self._waiting.head
+        if head is None or self.phase not in SENDING:
             return None
-        head = self._queue[0]
         alone = self.phase is Phase.PROBE or head.perishable
         if (alone and self._in_flight) or (head.perishable and not self._clearance.clear):
             return None
-        return head if isinstance(self._way_of_head(), Pass | Merge) else None
+        return head if self._waiting.may_go(self._sending.source) else None
 
     def take(self) -> Append:
         """Take what `peek` showed; its answer must come through `appended`, `refused` or `lost`."""
-        assert isinstance(self._way_of_head(), Pass), "merging is not built yet"
-        append = pass_through(self._queue.popleft(), self._sending, self.spec)
-        self._way = None
+        append = pass_through(self._waiting.pop(self._sending.source), self._sending, self.spec)
         self._in_flight.append(append)
+        self._in_flight_bytes += len(append.batch)
         self._sending = append.end
         if append.perishable:
             self._enter(Happening.TOOK_OLD)  # nothing goes behind it, fresh or not, before it is acknowledged
@@ -165,10 +152,8 @@ class PartitionCopy:
     @property
     def wants_exclusion(self) -> bool:
         """A perishable batch is on its way, or will be."""
-        old = any(waiting.perishable for waiting in self._queue) or any(
-            out.perishable for out in self._in_flight
-        )
-        return self._old_next or old
+        in_flight = any(out.perishable for out in self._in_flight)
+        return self._waiting.old_next or self._waiting.has_old or in_flight
 
     @property
     def clear(self) -> bool:
@@ -185,17 +170,16 @@ class PartitionCopy:
     @property
     def awaits_clearance(self) -> bool:
         """A perishable batch is next, and an append of somebody may still be on its way."""
-        return self._left_old and not self._queue and not self._clearance.clear
+        return self._waiting.left_old and not self._waiting and not self._clearance.clear
 
     @property
     def awaits_lease(self) -> bool:
         """A perishable batch is next, and all that it lacks is an exclusive lease."""
-        return self._left_old and not self._queue and self._clearance.clear
+        return self._waiting.left_old and not self._waiting and self._clearance.clear
 
     # -- replies
 
     def synced(self, found: Synced) -> None:
-        assert not self._queue
         assert not self._in_flight
         position = found.position
         if self._diverged_at is not None and position.source > self._diverged_at:
@@ -208,10 +192,8 @@ class PartitionCopy:
         if self.durable is not None and position.source < self.durable.source:
             self.tell(truncated(self.durable.source, position.source))
         self.durable = self._sending = position
-        self._fetch_offset = position.source
-        self.source_epoch = found.source_epoch
+        self._waiting.start(position.source, found.source_epoch)
         self._state_ms = found.state_ms
-        self._obstacle = None
         self._diverged_at = None
         self._heard = False
         self._enter(Happening.SYNCED)
@@ -227,51 +209,29 @@ class PartitionCopy:
     ) -> None:
         """Batches from the source; ignored if they are not what is wanted any more. `exclusive`: whether the link's
         lease is, so that perishable batches may be sent."""
-        if not self.flowing or asked_offset != self._fetch_offset:
+        if not self.flowing or asked_offset != self._waiting.fetch_offset:
             return
         if reply.diverging_epoch is not None:
             self._diverge(*reply.diverging_epoch)
             return
         self._heard = True
-        idle = not self._in_flight and not self._queue
+        idle = not self._in_flight and not self._waiting
         if idle and not reply.records:
             self.trouble = None  # caught up: nothing is left that could be in trouble
-        self._old_next = False
         self.source_watermark = reply.high_watermark
         self.source_end = reply.last_stable_offset if reply.last_stable_offset >= 0 else reply.high_watermark
         if idle:
             self._doubt_state(now_ms)
-        try:
-            for header, batch in split_batches(reply.records):
-                if header.next_offset <= self._fetch_offset:
-                    continue  # before what was asked for
-                perishable = self.spec.is_perishable(header.max_timestamp, now_ms)
-                if perishable and not (exclusive and self.clear) and self._would_pass(header):
-                    self._left_old = self._old_next = True
-                    break
-                self._queue.append(SourceBatch(header, batch, perishable, parcel.hold(self._share)))
-                self.source_epoch = header.leader_epoch
-                self._held_bytes += len(batch)
-                self._fetch_offset = header.next_offset
-        except CorruptBatch as problem:
-            self._obstacle = corrupt(problem)
+        old_may_go = exclusive and self.clear
+        self._waiting.take_in(reply.records, parcel, self._share, now_ms, old_may_go=old_may_go)
         self._stop_if_blocked()
-
-    def _would_pass(self, header: BatchHeader) -> bool:
-        """What stops the partition need not wait for a lease to do so."""
-        return way_by_header(header, self._fetch_offset, self.spec) is PASS
 
     def leased(self, *, exclusive: bool) -> None:
         """The link's exclusive lease has come, or is over."""
-        if exclusive:
-            self._left_old = self._left_old and not self._clearance.clear
-            return
-        while any(waiting.perishable for waiting in self._queue):
-            self._obstacle = None  # it was met behind what is left at the source, and is met again
-            waiting = self._queue.pop()
-            self._fetch_offset = max(waiting.header.base_offset, self._sending.source)
-            self._let_go(waiting)
-            self._left_old = self._old_next = True
+        if not exclusive:
+            self._waiting.leave_old(self._sending.source)
+        elif self._clearance.clear:
+            self._waiting.left_old = False
 
     def _doubt_state(self, now_ms: int) -> None:
         """The broker may have forgotten us while nothing was written: the next append goes alone again."""
@@ -292,9 +252,9 @@ class PartitionCopy:
         because what it said before may be out of date, whether or not a batch waits already."""
         if not self._clearance.clear and self._clearance.is_over(now):
             self._clearance.clear = True
-            waits = self._old_next
+            old_next = self._waiting.old_next
             self._resync_later(Trouble(Event.LEASE_WAIT, "older appends are over by now"))
-            self._old_next = waits and not self.over
+            self._waiting.old_next = old_next and not self.over
 
     def appended(self, base_offset: int, append_time: int = -1) -> None:
         """The broker answered the oldest append with success, at this offset. `append_time`: what it has written into
@@ -351,14 +311,14 @@ class PartitionCopy:
         self.stopped = self.stopped or stop
         self.interruptions += 1
         self._enter(Happening.STOP)
-        self._drop_queue()
+        self._waiting.drop()
         self._leave_share()
 
     def retire(self) -> None:
         """Send and fetch no more."""
         self.interruptions += 1
         self._enter(Happening.RETIRE)
-        self._drop_queue()
+        self._waiting.drop()
         self._leave_share()
 
     # -- what others learn on its behalf
@@ -452,21 +412,13 @@ class PartitionCopy:
         self.records += append.records
         self.size_bytes += len(append.batch)
 
-    def _way_of_head(self) -> Way:
-        if self._way is None:
-            self._way = way_of(self._queue[0], self._sending.source, self.spec)
-        return self._way
-
     def _stop_if_blocked(self) -> None:
         """Once all before it is there: then the copy is as long as it can be."""
         if self._in_flight or self.phase not in SENDING:
             return
-        if self._queue:
-            way = self._way_of_head()
-            if not isinstance(way, Pass | Merge):
-                self.stop(way.why)
-        elif self._obstacle is not None:
-            self.stop(self._obstacle)
+        why = self._waiting.blocked_by(self._sending.source)
+        if why is not None:
+            self.stop(why)
 
     def _resync_later(self, trouble: Trouble | None, *, stale: bool = False) -> None:
         if self.over:
@@ -474,7 +426,7 @@ class PartitionCopy:
         self.interruptions += 1
         self.trouble = trouble
         self.stale = self.stale or stale
-        self._drop_queue()
+        self._waiting.drop()
         self._enter(Happening.TROUBLE)
         self._drained()
 
@@ -484,20 +436,9 @@ class PartitionCopy:
 
     def _settle(self) -> Append:
         append = self._in_flight.popleft()
-        self._held_bytes -= len(append.batch)
+        self._in_flight_bytes -= len(append.batch)
         append.release()
         return append
-
-    def _drop_queue(self) -> None:
-        self._left_old = self._old_next = False
-        while self._queue:
-            self._let_go(self._queue.pop())
-
-    def _let_go(self, waiting: SourceBatch) -> None:
-        if not self._queue:
-            self._way = None
-        self._held_bytes -= waiting.size_bytes
-        waiting.release()
 
     # -- for reports
 
@@ -513,7 +454,7 @@ class PartitionCopy:
             return BoundBy.QUOTA
         if self._in_flight or (self._share is not None and self._share.full):
             return BoundBy.TARGET
-        return BoundBy.LANE if self._queue else BoundBy.SOURCE
+        return BoundBy.LANE if self._waiting else BoundBy.SOURCE
 
     @property
     def state(self) -> PartitionState:
