@@ -579,6 +579,17 @@ def test_a_race_over_old_records_under_an_exclusive_lease_stops_the_partition(
     assert "offset 1" in copy.stopped.message
 
 
+def test_a_race_over_old_records_counts_also_when_a_leader_has_moved_meanwhile(copy: PartitionCopy) -> None:
+    give(copy, old_batch(0), old_batch(1))
+    append(copy)
+    copy.take()
+    copy.interrupted(Trouble(Event.LEADER_MOVED, "the target partition has a new leader"))
+    copy.refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "")
+    copy.synced(synced_at(2))
+    assert copy.stopped is not None
+    assert copy.stopped.reason is StopReason.RIVAL
+
+
 def test_a_truncated_target_that_refuses_old_records_is_no_race(copy: PartitionCopy) -> None:
     give(copy, old_batch(0), old_batch(1))
     append(copy)

@@ -95,8 +95,11 @@ MENDED = (
     ),
     Planted(
         rule="lease, kept",
-        without="a lease is wanted no more while what it came for is being fetched",
-        patches=lambda: [patch.object(PartitionCopy, "wants_exclusion", property(_wants_while_left))],
+        without="a lease is wanted no more while what it came for is being fetched, behind others' long poll",
+        patches=lambda: [
+            patch.object(PartitionCopy, "wants_exclusion", property(_wants_while_left)),
+            patch.object(PartitionCopy, "awaits_right", False),
+        ],
         change=polled_long,
     ),
     Planted(

@@ -261,6 +261,8 @@ class PartitionCopy:
         the batch, -1 where it left it as it was. A duplicate is answered with the time of the batch that is there."""
         append = self._settle()
         expected = append.start.target
+        if base_offset < expected:
+            self._note_race(append)
         if base_offset > expected:
             self.stop(wrong_place(expected, base_offset))
         elif base_offset == expected and append_time not in (-1, append.max_timestamp):
@@ -272,28 +274,26 @@ class PartitionCopy:
         elif base_offset == expected:
             self._advance(append)
         else:
-            self._note_race(append)
             self._resync_later(Trouble(Event.RACED, f"another copier had appended offset {expected} before"))
 
     def refused(self, code: int, message: str) -> None:
         """The broker answered the oldest append with an error."""
         append = self._settle()
-        if self.phase not in SENDING:
-            self._drained()
-            return
         at = append.start.target
         demand = after_append(code, message, at)
-        if isinstance(demand, PartitionStop):
+        if not isinstance(demand, PartitionStop) and demand.event is Event.RACED:
+            self._note_race(append)
+        if self.phase not in SENDING:
+            self._drained()
+        elif isinstance(demand, PartitionStop):
             self.stop(demand)
         else:
-            if demand.event is Event.RACED:
-                self._note_race(append)
             words = f"append at {at}: {ErrorCode.name_of(code)}"
             self._resync_later(Trouble(demand.event, words), stale=demand.refresh)
 
     def _note_race(self, append: Append) -> None:
-        """Old records go under an exclusive lease, and when all others' appends are over: nobody could be first. The
-        target tells whether somebody was, or whether it was truncated."""
+        """Old records go under an exclusive lease, and when all others' appends are over: nobody could be first, in
+        whatever phase this copy is by now. The target tells whether somebody was, or whether it was truncated."""
         if append.perishable and self.clear:
             self._raced_at = append.start.target
 
