@@ -27,6 +27,7 @@ def _freeze(pid: int) -> None:
         return  # Spark has ended a lane that did not answer
 
 
+@pytest.mark.slow
 def test_a_frozen_lane_loses_its_partitions_to_the_other_and_wakes_up_too_late_to_harm(
     source_cluster: LabCluster, target_cluster: LabCluster, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:

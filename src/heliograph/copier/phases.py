@@ -18,10 +18,11 @@ A pair that is not in the table cannot happen: it is a bug of ours.
 
 from __future__ import annotations
 
-from enum import Enum, auto
+from enum import IntEnum, auto
 
 
-class Phase(Enum):
+# Of numbers: they are looked up several times for every batch, and the hash of any other Enum is computed in Python.
+class Phase(IntEnum):
     RESYNC = auto()
     PROBE = auto()
     STREAM = auto()
@@ -30,7 +31,7 @@ class Phase(Enum):
     RETIRED = auto()
 
 
-class Happening(Enum):
+class Happening(IntEnum):
     SYNCED = auto()  # the target has told where the copy stands
     TOOK_OLD = auto()  # a perishable batch is on its way: the broker may forget us right behind it
     ACKED = auto()  # an append is where it was meant to be, and the broker remembers us by it

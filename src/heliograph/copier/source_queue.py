@@ -17,6 +17,8 @@ from heliograph.copier.spec import CopySpec
 from heliograph.model.errors import CorruptBatch, PartitionStop
 from heliograph.wire.batch import BatchHeader, split_batches
 
+GOES = (Pass, Merge)
+
 
 class SourceQueue:
     """`left_old`: a perishable batch is next at the source, and was left there: what may not be sent yet holds no
@@ -93,11 +95,11 @@ class SourceQueue:
 
     def may_go(self, next_offset: int) -> bool:
         """Whether something can be appended of the first one, at this source offset."""
-        return bool(self._batches) and isinstance(self._way_of_head(next_offset), Pass | Merge)
+        return bool(self._batches) and isinstance(self._way or self._way_of_head(next_offset), GOES)
 
     def pop(self, next_offset: int) -> SourceBatch:
         """The first one, which passes through."""
-        assert isinstance(self._way_of_head(next_offset), Pass), "merging is not built yet"
+        assert self._way_of_head(next_offset) is PASS, "merging is not built yet"
         waiting = self._batches.popleft()
         self._way = None
         self.size_bytes -= waiting.size_bytes

@@ -10,7 +10,7 @@ gap. Nobody else may compute one of the three from another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 SEQUENCES = 1 << 31  # the protocol's sequence numbers wrap to 0 here
 
@@ -19,16 +19,14 @@ def next_sequence(last_sequence: int) -> int:
     return (last_sequence + 1) % SEQUENCES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
+class Position(NamedTuple):
+    """A tuple, because one is made for every batch."""
+
     source: int
     target: int
     sequence: int
 
     def after(self, *, source_offsets: int, records: int) -> Position:
         """Behind an append of so many records, which stand for so many offsets of the source."""
-        return Position(
-            source=self.source + source_offsets,
-            target=self.target + records,
-            sequence=(self.sequence + records) % SEQUENCES,
-        )
+        source, target, sequence = self
+        return Position(source + source_offsets, target + records, (sequence + records) % SEQUENCES)
