@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_reads import LogSpan, ProducerState
 from heliograph.cluster.metadata import Leader
@@ -58,6 +59,7 @@ class MemoryCluster:
         self.asked = 0
         self.buffer_bytes = 0  # what answers to fetches are received into, at least
         self.throttle_ms = 0  # what a quota makes clients wait
+        self.unreadable_configs: dict[str, str] = {}  # why, by topic
         self.configs: dict[str, dict[str, str]] = {}  # of topics, where they are not what a mirror needs
         self.stamps: set[str] = set()  # topics whose broker writes its own time into batches
         self.fetch_fails: HeliographError | None = None  # what every fetch ends with
@@ -224,9 +226,14 @@ class MemoryCluster:
             raise Disconnected(f"broker {node} is gone")
         return {where: self.logs[where].end for where in wheres if self.leaders[where].node == node}
 
-    async def topic_configs(self, topics: Sequence[str], _keys: Sequence[str]) -> dict[str, dict[str, str]]:
+    async def topic_configs(self, topics: Sequence[str], _keys: Sequence[str]) -> dict[str, TopicConfig]:
         await asyncio.sleep(0)
-        return {topic: self.configs.get(topic, {}) for topic in topics}
+        return {
+            topic: TopicConfig(
+                own={}, effective=self.configs.get(topic, {}), problem=self.unreadable_configs.get(topic)
+            )
+            for topic in topics
+        }
 
     async def producer(self, where: TopicPartition, producer_id: int) -> ProducerState | None:
         return (await self._led(where)).producer(producer_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_reads import LogSpan, ProducerState
 from heliograph.cluster.metadata import Leader
@@ -88,16 +89,14 @@ class SimTarget(_Questions):
         found: dict[TopicPartition, int] = await self.client.ask(node, read)
         return found
 
-    async def topic_configs(
-        self, topics: Sequence[str], keys: Sequence[str]
-    ) -> Mapping[str, Mapping[str, str]]:
+    async def topic_configs(self, topics: Sequence[str], keys: Sequence[str]) -> Mapping[str, TopicConfig]:
         del keys
         nodes = self.client.cluster.answering
         cluster, node = self.client.cluster, nodes[0] if nodes else NOWHERE
         found: Mapping[str, Mapping[str, str]] = await self.client.ask(
             node, lambda: {topic: cluster.topics[topic].configs for topic in topics}
         )
-        return found
+        return {topic: TopicConfig(own={}, effective=configs) for topic, configs in found.items()}
 
     async def producer(self, where: TopicPartition, producer_id: int) -> ProducerState | None:
         node, _ = self.client.reach(where)

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from heliograph.cluster.admin import describe_topic_configs
+from heliograph.cluster.admin import TopicConfig, describe_topic_configs
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.connection import Connection
 from heliograph.cluster.flight import CAREFUL_UNACKNOWLEDGED_MS
@@ -139,11 +139,8 @@ class BatchTarget:
     async def ends(self, node: int, wheres: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         return await read_ends(self.client, node, wheres)
 
-    async def topic_configs(
-        self, topics: Sequence[str], keys: Sequence[str]
-    ) -> Mapping[str, Mapping[str, str]]:
-        found = await describe_topic_configs(self.client, topics, list(keys))
-        return {topic: config.effective for topic, config in found.items() if config.problem is None}
+    async def topic_configs(self, topics: Sequence[str], keys: Sequence[str]) -> Mapping[str, TopicConfig]:
+        return await describe_topic_configs(self.client, topics, list(keys))
 
     async def span(self, where: TopicPartition) -> LogSpan:
         return await read_span(self.client, where)

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_reads import LogSpan, ProducerState
 from heliograph.cluster.metadata import Leader
@@ -84,10 +85,8 @@ class TargetPort(Protocol):
         """The log ends of these partitions by their leader; those it refuses to tell are left out."""
         ...
 
-    async def topic_configs(
-        self, topics: Sequence[str], keys: Sequence[str]
-    ) -> Mapping[str, Mapping[str, str]]:
-        """These configs of these topics; topics whose configs cannot be read are left out."""
+    async def topic_configs(self, topics: Sequence[str], keys: Sequence[str]) -> Mapping[str, TopicConfig]:
+        """These configs of these topics, or the problem for each topic whose configs cannot be read."""
         ...
 
     async def span(self, where: TopicPartition) -> LogSpan: ...

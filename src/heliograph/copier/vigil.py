@@ -2,8 +2,8 @@
 
 A target that lost acknowledged records in an unclean election is silent as long as nothing is appended: its ends are
 read again, all of one broker in one request. And a transaction that hangs at the source holds a read_committed mirror
-back without any error: it is told of, with the producer id that somebody must look for (P6). A target topic whose
-configs are switched so that its broker rewrites batches does so with success: its configs are read again, too.
+back without any error: a warning names its producer id (P6). A target topic whose configs are switched so that its
+broker rewrites batches does so with success: its configs are read again, too (target_configs.py).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import TargetPort
 from heliograph.copier.route import Route
-from heliograph.model.admission import AS_THEY_ARE, Refused, admit_config
-from heliograph.model.errors import PartitionStop, ProtocolError, RequestFailed
+from heliograph.copier.target_configs import TargetConfigs
+from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.events import Event, Trouble
 from heliograph.model.partition import MirrorPartition
 
@@ -24,7 +24,6 @@ LOOK_S = 3.0
 ANSWER_LIMIT_S = 3.0  # a broker that hangs must not keep us from looking at the others
 HELD_LIMIT_S = 30.0
 CONFIGS_S = 5.0
-CONFIGS_AT_ONCE = 100  # topics in one request, with two keys each
 
 
 class Vigil:
@@ -35,6 +34,7 @@ class Vigil:
     ) -> None:
         self._routes = routes
         self._on_change = on_change
+        self._configs = TargetConfigs(on_change)
         self._configs_read_at = float("-inf")
 
     async def run(self) -> None:
@@ -46,7 +46,7 @@ class Vigil:
         await asyncio.gather(
             *(self._compare_ends(*who, routes) for who, routes in self._idle().items()),
             *(self._tell_of_transaction(route) for route in self._held_back()),
-            *(self._check_configs(target, routes) for target, routes in self._by_target().items()),
+            *(self._configs.check(target, routes) for target, routes in self._by_target().items()),
         )
 
     # -- the target's end
@@ -73,7 +73,7 @@ class Vigil:
     # -- the source's last stable offset
 
     def _held_back(self) -> list[Route]:
-        """Those that an open transaction has held back for long; each is told of once."""
+        """Those that an open transaction has held back for long; each is returned once."""
         now = asyncio.get_running_loop().time()
         return [route for route in self._routes.values() if route.copy.held_by_transaction(now, HELD_LIMIT_S)]
 
@@ -106,28 +106,5 @@ class Vigil:
         for route in self._routes.values():
             if not route.copy.over:
                 by_target[route.target].append(route)
+        self._configs.keep(by_target)
         return by_target
-
-    async def _check_configs(self, target: TargetPort, routes: list[Route]) -> None:
-        """In portions: what some brokers answer in time counts, whatever others do."""
-        by_topic: dict[str, list[Route]] = defaultdict(list)
-        for route in routes:
-            by_topic[route.copy.spec.partition.target_topic].append(route)
-        topics = sorted(by_topic)
-        for first in range(0, len(topics), CONFIGS_AT_ONCE):
-            portion = topics[first : first + CONFIGS_AT_ONCE]
-            try:
-                async with asyncio.timeout(ANSWER_LIMIT_S):
-                    configs = await target.topic_configs(portion, list(AS_THEY_ARE))
-            except (RequestFailed, ProtocolError, TimeoutError):
-                continue  # the next look will tell
-            for topic, config in configs.items():
-                why = admit_config(config)
-                if why is not None:
-                    self._stop_rewritten(by_topic.get(topic, []), why)
-
-    def _stop_rewritten(self, routes: list[Route], why: Refused) -> None:
-        for route in routes:
-            if not route.copy.over:
-                route.copy.stop(PartitionStop(why.reason, why.message, hint=why.hint))
-                self._on_change(route.copy)

@@ -22,6 +22,7 @@ class Event(StrEnum):
     SOURCE_DIVERGED = "source_diverged"
     TRANSACTION_OPEN = "transaction_open"
     LEASE_WAIT = "lease_wait"
+    CONFIGS_UNREAD = "configs_unread"
     # the run
     ACTIVE = "active"
     STANDBY = "standby"

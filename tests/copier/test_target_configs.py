@@ -1,0 +1,90 @@
+"""Configs of target topics that cannot be read any more while their partitions are copied (P6)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from heliograph.cluster.admin import TopicConfig
+from heliograph.copier import target_configs, vigil
+from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.model.errors import Disconnected
+from heliograph.model.events import Event, Trouble
+
+from .lane_world import World, until, world
+
+TOPIC = "orders"
+DENIED = "its configs cannot be read: TOPIC_AUTHORIZATION_FAILED"
+
+
+@pytest.fixture(autouse=True)
+def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (vigil.CONFIGS_S, target_configs.UNREAD_LIMIT, target_configs.ANSWER_LIMIT_S) == (5, 3, 3)
+    monkeypatch.setattr(vigil, "LOOK_S", 0.02)
+    monkeypatch.setattr(vigil, "CONFIGS_S", 0.02)
+    monkeypatch.setattr(target_configs, "ANSWER_LIMIT_S", 0.05)
+
+
+def copying(it: World) -> list[PartitionCopy]:
+    """Three partitions of one topic."""
+    for partition in range(3):
+        it.create(partition, 5)
+    return [it.assign(partition) for partition in range(3)]
+
+
+def told(copies: list[PartitionCopy]) -> list[Trouble]:
+    return [notice for copy in copies for notice in copy.notices]
+
+
+async def test_a_topic_whose_configs_cannot_be_read_is_told_once_with_the_reason() -> None:
+    async with world() as it:
+        copies = copying(it)
+        it.target.unreadable_configs[TOPIC] = DENIED
+        await until(lambda: bool(told(copies)))
+        await asyncio.sleep(0.2)
+        (notice,) = told(copies)
+        assert notice.event is Event.CONFIGS_UNREAD
+        assert TOPIC in notice.message
+        assert DENIED in notice.message
+        assert all(copy.stopped is None for copy in copies)
+
+
+async def test_it_is_told_again_when_it_could_be_read_in_between() -> None:
+    async with world() as it:
+        copies = copying(it)
+        for times in (1, 2):
+            it.target.unreadable_configs[TOPIC] = DENIED
+            await until(lambda times=times: len(told(copies)) == times)  # type: ignore[misc]
+            it.target.unreadable_configs.clear()
+            await asyncio.sleep(0.1)
+
+
+async def test_one_reading_that_fails_now_and_then_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with world() as it:
+        copies, asked = copying(it), 0
+        read = it.target.topic_configs
+
+        async def now_and_then(topics: list[str], keys: list[str]) -> dict[str, TopicConfig]:
+            nonlocal asked
+            asked += 1
+            if asked % 3:
+                raise Disconnected("broker 1 is gone")
+            return await read(topics, keys)
+
+        monkeypatch.setattr(it.target, "topic_configs", now_and_then)
+        await until(lambda: asked > 9)
+        assert not told(copies)
+
+
+async def test_a_target_that_does_not_answer_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with world() as it:
+        copies = copying(it)
+
+        async def hang(_topics: list[str], _keys: list[str]) -> dict[str, TopicConfig]:
+            await asyncio.sleep(60)
+            return {}
+
+        monkeypatch.setattr(it.target, "topic_configs", hang)
+        await until(lambda: bool(told(copies)))
+        assert "no answer" in told(copies)[0].message
