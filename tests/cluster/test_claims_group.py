@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from heliograph.cluster.claims_group import ClaimsGroup, claims_group_of
-from heliograph.cluster.standing import Placed, Term
-from heliograph.model.claims import Claim, UnreadClaim
+from heliograph.cluster.standing import Placed, Seeking, Term
+from heliograph.model.claims import Claim, Claims, UnreadClaim
 from heliograph.model.errors import ProtocolError
 
 from .group_table import Table
@@ -180,6 +181,67 @@ def test_a_place_that_has_changed_gives_no_rights() -> None:
     member.standing(zlib.compress(json.dumps([ME]).encode()), term, False)
     with pytest.raises(ProtocolError, match="our place in the group was 2"):
         member.standing(zlib.compress(json.dumps([ME | {"seniority": 3}]).encode()), term, False)
+
+
+class GarbledGroup(ClaimsGroup):
+    """Leads with bytes that nobody can read."""
+
+    def assign(self, _term: Term, members: Mapping[str, bytes]) -> dict[str, bytes]:
+        return dict.fromkeys(members, b"garbage")
+
+    def standing(self, _assignment: bytes, term: Term, _leads: bool, /) -> Placed:
+        return Placed(term=term, claims=Claims())
+
+
+def garbled_table() -> Table:
+    """The leader begins to write garbage when `front` has its place."""
+    table = Table()
+    leader = group("leader", Claim(link="l", topics=("else",)))
+    table.sit_down("leader", leader)
+    table.sit_down("front", group("front"))
+    table.members["leader"]._protocol = GarbledGroup("leader", 7, ())
+    table.coordinator._prepare(table.now)
+    return table
+
+
+def test_who_cannot_read_its_assignment_leaves_the_group_and_says_why() -> None:
+    table = garbled_table()
+    front = table.members["front"]
+    before = set(table.coordinator.members)
+    for _ in range(6):
+        table._turn("leader")
+        table._turn("front")
+    role = front.role(table.now)
+    assert isinstance(role, Seeking)
+    assert "cannot be read" in (role.problem or "")
+    assert "this run leaves the group" in (role.problem or "")
+    assert front.lease_until < 0
+    assert len(before & set(table.coordinator.members)) == 1  # the leader; the other name is given up
+
+
+def test_who_left_is_placed_again_behind_the_others_when_assignments_can_be_read() -> None:
+    table = garbled_table()
+    for _ in range(6):
+        table._turn("leader")
+        table._turn("front")
+    table.leave("leader")
+    table.settle()
+    table.sit_down("later", group("later"))
+    assert [host for host, _ in order_of(table, "front")] == ["front", "later"]
+
+
+def test_a_leave_that_nobody_answers_keeps_the_reason_and_leads_to_a_join_under_another_name() -> None:
+    table = garbled_table()
+    front = table.members["front"]
+    while front.next_ask().message.name != "LeaveGroupRequest":
+        table._turn("leader")
+        table._turn("front")
+    front.trouble("no answer")
+    join = front.next_ask().message
+    assert (join.name, join.member_id) == ("JoinGroupRequest", "")
+    role = front.role(table.now)
+    assert isinstance(role, Seeking)
+    assert "cannot be read" in (role.problem or "")
 
 
 def test_a_long_list_of_topics_stays_small_in_what_brokers_keep() -> None:

@@ -22,7 +22,8 @@ that has none yet and gets no answer to a join, which may be executed later, goe
 and the coordinator keeps the two apart (INCONSISTENT_GROUP_PROTOCOL). Within it a claim that has a key too many, a
 naming or a pattern that this version does not know covers everything of the source: whoever is behind it stands by. So
 does a member that cannot be read at all. It counts as new in every generation: nobody who holds a topic loses it to
-noise. An assignment that cannot be read, or that lacks us, gives no rights.
+noise. An assignment that cannot be read, or that lacks us, gives no rights: its reader leaves, and joins as a new
+member.
 """
 
 from __future__ import annotations

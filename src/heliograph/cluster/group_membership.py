@@ -6,7 +6,11 @@ group's protocol: claims_group.py and, for one version, leader_group.py.
 
     ┌──▶ JOIN ──0──▶ SYNC ──0──▶ MEMBER (heartbeats)
     │                 │            │   27, a rebalance: join again, the standing stays (if the protocol keeps it)
-    └─────────────────┴────────────┘   22, 25, 82, out of the group: the standing is lost at once
+    ├─────────────────┼────────────┘   22, 25, 82, out of the group: the standing is lost at once
+    └───── LEAVE ◀────┘                an assignment that cannot be read: the same, and others need not wait for us
+
+A member that stayed with an assignment it cannot read would keep its place in front, and hold nothing. So it leaves,
+says why, and joins as another one, behind the others.
 
 **The lease.** A coordinator drops a member a session timeout after it last heard of it, or a rebalance timeout after a
 rebalance began; both are `session_s`. Counted from when the last request that was answered with 0 was *sent*, the lease
@@ -46,6 +50,7 @@ class _Phase(Enum):
     JOIN = auto()
     SYNC = auto()
     MEMBER = auto()
+    LEAVE = auto()  # with an assignment that cannot be read
 
 
 _MOVED = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
@@ -91,6 +96,9 @@ class Membership:
     def trouble(self, problem: str) -> None:
         """Nothing was heard from the coordinator: the standing stays until its time is over. A join that was not
         answered may be executed yet: see `keeps_id`."""
+        if self._phase is _Phase.LEAVE:
+            self._left()  # or dropped, when the session is over; why we leave is worth more than that nobody answers
+            return
         self._problem = problem
         if self._phase is _Phase.JOIN and not self._protocol.keeps_id(self._leads):
             self._become_another()
@@ -107,6 +115,8 @@ class Membership:
             said_to = self._assignments()
             name = self._protocol.name
             return group_requests.sync(*me, self._generation, name, said_to, timeout_s=rebalance_s)
+        if self._phase is _Phase.LEAVE:
+            return group_requests.leave(*me, timeout_s=self.session_s / 3)
         return group_requests.heartbeat(*me, self._generation, timeout_s=self.session_s / 3)
 
     def leave(self) -> Ask | None:
@@ -131,6 +141,9 @@ class Membership:
 
     def answered(self, response: Any, *, sent_at: float) -> NextStep:
         """The answer to `next_ask`, which was sent at `sent_at` or later."""
+        if self._phase is _Phase.LEAVE:
+            self._left()  # whatever it says: we go on under another name
+            return NextStep.BACK_OFF
         with unpacking(f"group {self._group}"):
             code = int(response.error_code)
             if code:
@@ -139,7 +152,10 @@ class Membership:
                 return self._joined(response)
             if self._phase is _Phase.SYNC:
                 said = bytes(response.assignment)
-                self._standing = self._protocol.standing(said, self._term, self._leads)
+                try:
+                    self._standing = self._protocol.standing(said, self._term, self._leads)
+                except ProtocolError as problem:
+                    return self._leave_for(problem)
                 self._phase = _Phase.MEMBER
         self._until = sent_at + self.session_s
         self._problem = None
@@ -154,6 +170,18 @@ class Membership:
         self._keep_or_lose(f"group {self._group}: another member leads it now")
         self._phase = _Phase.SYNC
         return NextStep.GO_ON
+
+    def _leave_for(self, problem: ProtocolError) -> NextStep:
+        self._lose(
+            f"group {self._group}: {problem.message}; this run leaves the group and joins it again, behind the others;"
+            " if this lasts, look for a client of the target cluster that uses the group and is no Heliograph"
+        )
+        self._phase = _Phase.LEAVE
+        return NextStep.GO_ON
+
+    def _left(self) -> None:
+        self._become_another()
+        self._phase = _Phase.JOIN
 
     def _refused(self, code: int, response: Any) -> NextStep:
         if code == ErrorCode.MEMBER_ID_REQUIRED:
