@@ -117,6 +117,25 @@ def test_a_member_that_kept_its_name_would_be_moved_back(monkeypatch: pytest.Mon
     assert holders_after_a_late_join() == ["x", "y"]
 
 
+def test_a_late_join_of_our_own_is_named_as_ours_and_not_as_a_rival() -> None:
+    table = Table()
+    table.sit_down("leader", group("leader", Claim(link="l", topics=("else",))))
+    next(table.coordinator.ids)  # names are in no order: the next two are, and the earlier join is in front
+    late = table.lose_a_join("x", group("x"))
+    table.settle("x")  # joins under another name, and waits for the leader to join again
+    table.arrive(late)
+    table.settle()
+    placed = table.members["x"].role(table.now)
+    assert isinstance(placed, Placed)
+    twin = placed.claims.twin_of(ORDERS, placed.term.member)
+    assert twin is not None
+    assert twin.claimant.member == late.member_id
+    assert str(twin).startswith("this run itself by an earlier join that was not answered (x (pid 7)")
+    others = table.members["leader"].role(table.now)
+    assert isinstance(others, Placed)
+    assert str(others.claims.holder("sf.orders")) == "x (pid 7), link x"
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

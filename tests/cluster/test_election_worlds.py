@@ -109,7 +109,7 @@ sound_metadata = ClaimsGroup.metadata
 
 
 def report_no_seniority(group: ClaimsGroup) -> bytes:
-    group.forget()
+    group.forget("")
     return sound_metadata(group)
 
 

@@ -30,7 +30,9 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from heliograph.cluster.standing import Placed, Standing, Term
@@ -40,6 +42,7 @@ from heliograph.model.topic_naming import naming_problem
 from heliograph.model.topic_patterns import pattern_problem
 
 ORDER_MOST_BYTES = 16 << 20  # brokers keep assignments in records of 1 MB, compressed
+NAMES_KEPT = 64  # a coordinator drops a name after a session: far fewer are given up meanwhile
 _CLAIM_KEYS = frozenset({"link", "topics", "exclude", "naming", "separator", "source"})
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error)
 
@@ -57,6 +60,7 @@ class ClaimsGroup:
     def __init__(self, host: str, pid: int, claims: Sequence[Claim]) -> None:
         self._says = {"host": host, "pid": pid, "claims": [_claim_as_told(claim) for claim in claims]}
         self._seniority: int | None = None
+        self._given_up: deque[str] = deque(maxlen=NAMES_KEPT)
 
     def metadata(self) -> bytes:
         return json.dumps({**self._says, "seniority": self._seniority}).encode()
@@ -79,7 +83,12 @@ class ClaimsGroup:
                 f"our place in the group was {self._seniority}, its leader says {own.seniority}"
             )
         self._seniority = own.seniority
-        return Placed(term=term, claims=claims)
+        return Placed(term=term, claims=self._mark_given_up(claims))
+
+    def _mark_given_up(self, claims: Claims) -> Claims:
+        """So that nobody looks for a rival where a late join of our own is waited out."""
+        marked = (replace(each, given_up=each.member in self._given_up) for each in claims.claimants)
+        return Claims(claimants=tuple(marked))
 
     def keeps(self, _standing: Standing, _leads: bool, /) -> bool:
         return True
@@ -87,8 +96,9 @@ class ClaimsGroup:
     def keeps_id(self, _leads: bool, /) -> bool:
         return self._seniority is not None
 
-    def forget(self) -> None:
+    def forget(self, member: str, /) -> None:
         self._seniority = None
+        self._given_up.append(member)
 
 
 def _claim_as_told(claim: Claim) -> dict[str, Any]:

@@ -215,8 +215,8 @@ class Membership:
         self._phase = _Phase.JOIN
 
     def _become_another(self) -> None:
+        self._protocol.forget(self._member_id)
         self._member_id = ""
-        self._protocol.forget()
 
     def _in_words(self, code: int) -> str:
         said = f"group {self._group}: {ErrorCode.name_of(code)}"

@@ -31,5 +31,5 @@ class GroupProtocol(Protocol):
     def keeps_id(self, leads: bool, /) -> bool:
         """Whether we may go on under our name in the group though a join was not answered, and may be executed yet."""
 
-    def forget(self) -> None:
-        """We are another member from now on."""
+    def forget(self, member: str, /) -> None:
+        """We are another member from now on, and this one no more; empty: we had no name yet."""

@@ -62,7 +62,7 @@ class LeaderGroup:
     def keeps_id(self, leads: bool, /) -> bool:
         return leads
 
-    def forget(self) -> None:
+    def forget(self, _member: str, /) -> None:
         """Nothing here is of one name only."""
 
 

@@ -58,6 +58,7 @@ class Claimant:
     host: str
     pid: int
     claims: tuple[Claim | UnreadClaim, ...]
+    given_up: bool = False  # this run itself, under a name that it uses no more: its join was executed late
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,10 @@ class Holder:
     link: str
 
     def __str__(self) -> str:
-        return f"{self.claimant.host} (pid {self.claimant.pid}), link {self.link}"
+        who = f"{self.claimant.host} (pid {self.claimant.pid})"
+        if self.claimant.given_up:
+            who = f"this run itself by an earlier join that was not answered ({who}; the group drops it by itself)"
+        return f"{who}, link {self.link}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
