@@ -102,6 +102,13 @@ def test_a_link_selects_and_names_as_its_claim_does(claim: Claim, topic: str) ->
     assert claim.naming == SAME or not claim.covers("another name")
 
 
+def test_the_patterns_of_those_behind_are_not_matched_with_what_is_ours() -> None:
+    """This one would take longer than anybody waits."""
+    hostile = claimant("2", Claim(link="y", topics=("(a|a)*b",)), seniority=2)
+    order = in_order([hostile, claimant("1", Claim(link="x", topics=("a+",)))])
+    assert str(order.holder("a" * 200)) == "h (pid 7), link x"
+
+
 def test_disjoint_claims_hold_their_own_and_overlapping_ones_yield_to_the_first() -> None:
     one = claimant("1", Claim(link="x", topics=("a", "b")))
     two = claimant("2", Claim(link="x", topics=("b", "c")), seniority=2)

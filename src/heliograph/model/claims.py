@@ -2,6 +2,10 @@
 
 Owns the rule: of the claims that cover a target topic the first one has it. Must not know groups, brokers or JSON. Who
 is first, and that two runs never disagree about it for long, is cluster/claims_group.py's.
+
+Patterns of other runs are matched here, on the driver's event loop. Python's `re` has no time limit, and a thread would
+not help: it keeps the interpreter's lock while it matches (docs/SECURITY.md has what follows). So those behind the
+first claim that covers a topic are not looked at.
 """
 
 from __future__ import annotations
