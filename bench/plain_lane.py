@@ -18,7 +18,7 @@ import uvloop
 from bench.clusters import ClusterPair
 from bench.contender import CopyJob
 from heliograph.copier.lane import Lane
-from heliograph.copier.lane_clusters import LaneClusters, LinkEnds
+from heliograph.copier.lane_clusters import LaneClusters, LinkClusters
 from heliograph.copier.lease import Lease
 from heliograph.copier.spec import CopySpec
 from heliograph.model.partition import MirrorPartition
@@ -83,14 +83,14 @@ async def _copy(given: argparse.Namespace) -> None:
 
     lane = Lane(LANE_MEMORY_BYTES, fail)
     clusters = LaneClusters(lane, Lease.unlimited)
-    ends = LinkEnds(
+    link = LinkClusters(
         link=LINK,
         source="source",
         target="target",
         source_properties={"bootstrap.servers": given.source},
         target_properties={"bootstrap.servers": given.target},
     )
-    clusters.open(ends)
+    clusters.open(link)
     clusters.assign(_specs(given))
     while sum(copy.next_offset or 0 for copy in lane.copies.values()) < given.records:
         stopped = [copy.stopped for copy in lane.copies.values() if copy.stopped]

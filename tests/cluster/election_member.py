@@ -1,6 +1,6 @@
 """A member of an election in a process of its own, to be killed or frozen: `python -m ... BOOTSTRAP GROUP NAME`.
 
-All claim one topic. Prints a line of JSON whenever its role or its lease changes: [moment, "Active", "Standby" or
+All claim one topic. Prints a line of JSON whenever its standing or its lease changes: [moment, "Active", "Standby" or
 "Seeking", generation, lease_until].
 All processes of a machine share the clock, so their lines can be compared.
 """
@@ -26,7 +26,7 @@ SAMPLE_S = 0.005
 async def take_part(bootstrap: str, group: str, name: str) -> None:
     client = ClusterClient("target", parse_properties({"bootstrap.servers": bootstrap}))
     await client.connect()
-    election = Election(client, group, claiming(name, os.getpid()), on_change=lambda _role: None)
+    election = Election(client, group, claiming(name, os.getpid()), on_change=lambda _standing: None)
     election.start()
     told: tuple[str, int, float] | None = None
     while True:
@@ -39,10 +39,10 @@ async def take_part(bootstrap: str, group: str, name: str) -> None:
 
 
 def seen_of(election: Election) -> tuple[str, int, float]:
-    role, lease_until = election.role, max(election.lease_until, -1.0)
-    if not isinstance(role, Placed):
+    standing, lease_until = election.standing, max(election.lease_until, -1.0)
+    if not isinstance(standing, Placed):
         return "Seeking", -1, lease_until
-    return "Active" if holds(election) else "Standby", role.term.generation, lease_until
+    return "Active" if holds(election) else "Standby", standing.term.generation, lease_until
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from heliograph.cluster.claims_group import ClaimsGroup
 from heliograph.cluster.group_membership import Membership, NextStep
 from heliograph.cluster.group_protocol import GroupProtocol
 from heliograph.cluster.leader_group import BY_CLAIMS, LeaderGroup
-from heliograph.cluster.standing import Placed, Standing, Term
+from heliograph.cluster.standing import Assigned, Placed, Term
 from heliograph.model.claims import Claim
 from heliograph.model.errors import ProtocolError
 
@@ -34,9 +34,9 @@ class BeforeLeaderGroup(LeaderGroup):
         marked = f', "{BY_CLAIMS}": true'.encode()
         return {name: said.replace(marked, b"") for name, said in super().assign(term, members).items()}
 
-    def standing(self, assignment: bytes, term: Term, leads: bool, /) -> Standing:
+    def read(self, assignment: bytes, term: Term, leads: bool, /) -> Assigned:
         marked = f'"{BY_CLAIMS}": true'.encode()
-        return super().standing(assignment.replace(marked, b'"x": 1'), term, leads)
+        return super().read(assignment.replace(marked, b'"x": 1'), term, leads)
 
     def keeps_id(self, _leads: bool, /) -> bool:
         return True
@@ -130,7 +130,7 @@ class Run:
             return False
         if ALL not in self.talks:
             return True
-        placed = self.membership(ALL).role(now)
+        placed = self.membership(ALL).standing(now)
         assert isinstance(placed, Placed)
         holder = placed.claims.holder(source_topic)
         return holder is not None and holder.claimant.member == placed.term.member

@@ -19,15 +19,17 @@ def claiming(host: str, pid: int, topics: Iterable[str] = (TOPIC,), link: str = 
 
 def holder_of(member: Election, topic: str = TOPIC) -> Holder | None:
     """Who holds it, by this member's word; None while it is not placed."""
-    role = member.role
-    return role.claims.holder(topic) if isinstance(role, Placed) else None
+    standing = member.standing
+    return standing.claims.holder(topic) if isinstance(standing, Placed) else None
 
 
 def holds(member: Election, topic: str = TOPIC) -> bool:
-    role, holder = member.role, holder_of(member, topic)
-    ours = isinstance(role, Placed) and holder is not None and holder.claimant.member == role.term.member
+    standing, holder = member.standing, holder_of(member, topic)
+    ours = (
+        isinstance(standing, Placed) and holder is not None and holder.claimant.member == standing.term.member
+    )
     return ours and clock_of_suspended_time() < member.lease_until
 
 
 def stands_by(member: Election, topic: str = TOPIC) -> bool:
-    return isinstance(member.role, Placed) and not holds(member, topic)
+    return isinstance(member.standing, Placed) and not holds(member, topic)

@@ -25,14 +25,14 @@ def group(host: str = "h", *claims: Claim) -> ClaimsGroup:
 
 def order_of(table: Table, name: str) -> list[tuple[str, int]]:
     """Hosts and their seniority, as this member was told."""
-    placed = table.members[name].role(table.now)
+    placed = table.members[name].standing(table.now)
     assert isinstance(placed, Placed)
     return [(each.host, each.seniority) for each in placed.claims.claimants]
 
 
 def told(assignment: Any, *, name: str = "m") -> Placed:
     packed = zlib.compress(json.dumps(assignment).encode())
-    placed = group().standing(packed, Term(generation=3, member=name), False)
+    placed = group().read(packed, Term(generation=3, member=name), False)
     assert isinstance(placed, Placed)
     return placed
 
@@ -48,7 +48,7 @@ def test_every_member_is_told_all_claims_in_one_order() -> None:
         table.sit_down(name, group(name, *claims))
     orders = [order_of(table, name) for name in ("one", "two", "three")]
     assert orders == [[("one", 1), ("two", 2), ("three", 3)]] * 3
-    placed = table.members["one"].role(table.now)
+    placed = table.members["one"].standing(table.now)
     assert isinstance(placed, Placed)
     assert [each.claims for each in placed.claims.claimants] == [(ORDERS,), (ORDERS, other), (other,)]
 
@@ -99,7 +99,7 @@ def holders_after_a_late_join() -> list[str]:
     table.settle("leader", "y")
     holding = []
     for name in ("x", "y"):
-        placed = table.members[name].role(table.now)
+        placed = table.members[name].standing(table.now)
         if isinstance(placed, Placed):
             holder = placed.claims.holder("orders")
             assert holder is not None
@@ -125,13 +125,13 @@ def test_a_late_join_of_our_own_is_named_as_ours_and_not_as_a_rival() -> None:
     table.settle("x")  # joins under another name, and waits for the leader to join again
     table.arrive(late)
     table.settle()
-    placed = table.members["x"].role(table.now)
+    placed = table.members["x"].standing(table.now)
     assert isinstance(placed, Placed)
     twin = placed.claims.twin_of(ORDERS, placed.term.member)
     assert twin is not None
     assert twin.claimant.member == late.member_id
     assert str(twin).startswith("this run itself by an earlier join that was not answered (x (pid 7)")
-    others = table.members["leader"].role(table.now)
+    others = table.members["leader"].standing(table.now)
     assert isinstance(others, Placed)
     assert str(others.claims.holder("sf.orders")) == "x (pid 7), link x"
 
@@ -168,7 +168,7 @@ def test_a_member_that_cannot_be_read_comes_last_and_covers_everything(metadata:
     assert set(packed) == {"m", "a"}
     older = json.loads(leader.metadata()) | {"seniority": 8}
     packed = leader.assign(Term(generation=9, member="m"), {"m": json.dumps(older).encode(), "a": metadata})
-    placed = leader.standing(packed["m"], Term(generation=9, member="m"), True)
+    placed = leader.read(packed["m"], Term(generation=9, member="m"), True)
     assert isinstance(placed, Placed)
     mine, unread = placed.claims.claimants
     assert (mine.member, mine.seniority) == ("m", 8)
@@ -191,15 +191,15 @@ def test_an_order_that_cannot_be_read_or_lacks_us_gives_no_rights(assignment: An
 @pytest.mark.parametrize("assignment", [b"", b"{}", b"\xff\xff"])
 def test_an_assignment_of_something_else_gives_no_rights(assignment: bytes) -> None:
     with pytest.raises(ProtocolError, match="cannot be read"):
-        group().standing(assignment, Term(generation=3, member="m"), False)
+        group().read(assignment, Term(generation=3, member="m"), False)
 
 
 def test_a_place_that_has_changed_gives_no_rights() -> None:
     member = group()
     term = Term(generation=3, member="m")
-    member.standing(zlib.compress(json.dumps([ME]).encode()), term, False)
+    member.read(zlib.compress(json.dumps([ME]).encode()), term, False)
     with pytest.raises(ProtocolError, match="our place in the group was 2"):
-        member.standing(zlib.compress(json.dumps([ME | {"seniority": 3}]).encode()), term, False)
+        member.read(zlib.compress(json.dumps([ME | {"seniority": 3}]).encode()), term, False)
 
 
 class GarbledGroup(ClaimsGroup):
@@ -208,7 +208,7 @@ class GarbledGroup(ClaimsGroup):
     def assign(self, _term: Term, members: Mapping[str, bytes]) -> dict[str, bytes]:
         return dict.fromkeys(members, b"garbage")
 
-    def standing(self, _assignment: bytes, term: Term, _leads: bool, /) -> Placed:
+    def read(self, _assignment: bytes, term: Term, _leads: bool, /) -> Placed:
         return Placed(term=term, claims=Claims())
 
 
@@ -230,10 +230,10 @@ def test_who_cannot_read_its_assignment_leaves_the_group_and_says_why() -> None:
     for _ in range(6):
         table._turn("leader")
         table._turn("front")
-    role = front.role(table.now)
-    assert isinstance(role, Seeking)
-    assert "cannot be read" in (role.problem or "")
-    assert "this run leaves the group" in (role.problem or "")
+    standing = front.standing(table.now)
+    assert isinstance(standing, Seeking)
+    assert "cannot be read" in (standing.problem or "")
+    assert "this run leaves the group" in (standing.problem or "")
     assert front.lease_until < 0
     assert len(before & set(table.coordinator.members)) == 1  # the leader; the other name is given up
 
@@ -258,9 +258,9 @@ def test_a_leave_that_nobody_answers_keeps_the_reason_and_leads_to_a_join_under_
     front.trouble("no answer")
     join = front.next_ask().message
     assert (join.name, join.member_id) == ("JoinGroupRequest", "")
-    role = front.role(table.now)
-    assert isinstance(role, Seeking)
-    assert "cannot be read" in (role.problem or "")
+    standing = front.standing(table.now)
+    assert isinstance(standing, Seeking)
+    assert "cannot be read" in (standing.problem or "")
 
 
 def test_a_long_list_of_topics_stays_small_in_what_brokers_keep() -> None:

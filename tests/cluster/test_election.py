@@ -23,7 +23,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorRespo
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.election import Election
 from heliograph.cluster.leader_group import LeaderGroup
-from heliograph.cluster.standing import Permitted, Role, Seeking, Term
+from heliograph.cluster.standing import Permitted, Seeking, Standing, Term
 from heliograph.model.clock import clock_of_suspended_time
 from heliograph.wire.error_codes import ErrorCode
 
@@ -111,26 +111,26 @@ class Stage:
 
     def __init__(self, coordinator: Coordinator, client: ClusterClient) -> None:
         self.coordinator = coordinator
-        self.roles: list[Role] = []
-        self.listener: Callable[[Role], None] = self.roles.append
+        self.standings: list[Standing] = []
+        self.listener: Callable[[Standing], None] = self.standings.append
         self.ahead_s = 0.0
         self.bugs: list[dict[str, Any]] = []
         self.election = Election(
             client,
             "g",
             LeaderGroup("h", 1, "config"),
-            on_change=lambda role: self.listener(role),
+            on_change=lambda standing: self.listener(standing),
             clock=lambda: clock_of_suspended_time() + self.ahead_s,
         )
 
     @property
     def active(self) -> bool:
-        return isinstance(self.election.role, Permitted)
+        return isinstance(self.election.standing, Permitted)
 
     @property
     def problem(self) -> str:
-        role = self.election.role
-        return (role.problem or "") if isinstance(role, Seeking) else ""
+        standing = self.election.standing
+        return (standing.problem or "") if isinstance(standing, Seeking) else ""
 
 
 @contextlib.asynccontextmanager
@@ -154,9 +154,9 @@ async def test_a_member_leaves_when_it_is_closed_and_its_listener_hears_of_it_fi
     async with stage() as play:
         await until(lambda: play.active)
         asked_when_told: list[str] = []
-        play.listener = lambda _role: asked_when_told.extend(play.coordinator.asked)
+        play.listener = lambda _standing: asked_when_told.extend(play.coordinator.asked)
         await play.election.aclose()
-        assert play.election.role == Seeking()
+        assert play.election.standing == Seeking()
         assert "LeaveGroupRequest" not in asked_when_told
         assert play.coordinator.asked[-1] == "LeaveGroupRequest"
 
@@ -172,7 +172,7 @@ async def test_who_waits_for_its_join_can_leave_all_the_same() -> None:
         assert play.coordinator.asked[-1] == "LeaveGroupRequest"
 
 
-async def test_a_closed_line_is_opened_again_and_the_role_stays() -> None:
+async def test_a_closed_line_is_opened_again_and_the_standing_stays() -> None:
     async with stage() as play:
         await until(lambda: play.active)
         play.coordinator.hang_up = {"HeartbeatRequest"}
@@ -181,10 +181,12 @@ async def test_a_closed_line_is_opened_again_and_the_role_stays() -> None:
         play.coordinator.hang_up = set()
         before = play.election.lease_until
         await until(lambda: play.election.lease_until > before)
-        assert [type(role) for role in play.roles] == [Permitted]
+        assert [type(standing) for standing in play.standings] == [Permitted]
 
 
-async def test_a_coordinator_that_falls_silent_costs_the_role_when_the_lease_ends_and_no_earlier() -> None:
+async def test_a_coordinator_that_falls_silent_costs_the_standing_when_the_lease_ends_and_no_earlier() -> (
+    None
+):
     async with stage() as play:
         await until(lambda: play.active)
         play.coordinator.mute = {"HeartbeatRequest"}
@@ -193,7 +195,7 @@ async def test_a_coordinator_that_falls_silent_costs_the_role_when_the_lease_end
         lease_until = play.election.lease_until
         await until(lambda: not play.active)
         assert clock_of_suspended_time() - lease_until < 0.5
-        await until(lambda: isinstance(play.roles[-1], Seeking))
+        await until(lambda: isinstance(play.standings[-1], Seeking))
         assert "HeartbeatRequest" in play.problem
         play.coordinator.mute = set()
         await until(lambda: play.active)
@@ -205,7 +207,7 @@ async def test_a_machine_that_slept_knows_at_once_that_its_lease_is_over() -> No
         play.ahead_s = 3600
         assert not play.active
         await until(lambda: play.active)  # nobody else was there: the next heartbeat is answered
-        assert [type(role) for role in play.roles] == [Permitted, Seeking, Permitted]
+        assert [type(standing) for standing in play.standings] == [Permitted, Seeking, Permitted]
 
 
 async def test_nobody_hears_of_a_lease_before_the_listener_has_heard_of_the_term() -> None:
@@ -218,11 +220,11 @@ async def test_nobody_hears_of_a_lease_before_the_listener_has_heard_of_the_term
             play.coordinator.generation = term
             play.coordinator.codes = {"HeartbeatRequest": [ErrorCode.REBALANCE_IN_PROGRESS]}
             now_active = Permitted(term=Term(generation=term, member="m1"))
-            await until(lambda now_active=now_active: election.role == now_active)  # type: ignore[misc]
-            assert now_active not in play.roles
+            await until(lambda now_active=now_active: election.standing == now_active)  # type: ignore[misc]
+            assert now_active not in play.standings
             assert election.lease_until == -math.inf
             tell()
-            assert play.roles[-1] == now_active
+            assert play.standings[-1] == now_active
             assert election.lease_until > clock_of_suspended_time()
 
 
@@ -230,8 +232,8 @@ async def test_who_is_thrown_out_joins_again_by_itself() -> None:
     async with stage() as play:
         await until(lambda: play.active)
         play.coordinator.codes = {"HeartbeatRequest": [ErrorCode.UNKNOWN_MEMBER_ID]}
-        await until(lambda: len(play.roles) >= 3)
-        assert [type(role) for role in play.roles[:3]] == [Permitted, Seeking, Permitted]
+        await until(lambda: len(play.standings) >= 3)
+        assert [type(standing) for standing in play.standings[:3]] == [Permitted, Seeking, Permitted]
 
 
 async def test_a_coordinator_that_moves_and_loads_is_followed() -> None:
@@ -245,7 +247,7 @@ async def test_a_coordinator_that_moves_and_loads_is_followed() -> None:
         await until(lambda: not any(play.coordinator.codes.values()))
         before = play.election.lease_until
         await until(lambda: play.election.lease_until > before)
-        assert [type(role) for role in play.roles] == [Permitted]
+        assert [type(standing) for standing in play.standings] == [Permitted]
 
 
 def test_a_right_that_is_missing_is_named_whichever_request_is_refused() -> None:
@@ -279,7 +281,7 @@ async def test_a_bug_is_reported_and_does_not_end_the_election() -> None:
 async def test_a_listener_that_fails_is_reported_and_does_not_end_the_election() -> None:
     async with stage() as play:
 
-        def fail(_role: Role) -> None:
+        def fail(_standing: Standing) -> None:
             raise LookupError("a listener's bug")
 
         play.listener = fail
@@ -294,8 +296,8 @@ async def test_a_cluster_that_comes_later_is_found() -> None:
     async with peer(coordinator.behave) as port:
         coordinator.port = port
         client = ClusterClient("nyc", properties_for(port))  # never connected: it knows no broker
-        election = Election(client, "g", LeaderGroup("h", 1, "config"), on_change=lambda _role: None)
+        election = Election(client, "g", LeaderGroup("h", 1, "config"), on_change=lambda _standing: None)
         election.start()
-        await until(lambda: isinstance(election.role, Permitted))
+        await until(lambda: isinstance(election.standing, Permitted))
         await election.aclose()
         await client.aclose()

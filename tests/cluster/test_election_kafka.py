@@ -18,7 +18,7 @@ import pytest
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.election import Election
 from heliograph.cluster.properties import parse_properties
-from heliograph.cluster.standing import Placed, Role, Seeking
+from heliograph.cluster.standing import Placed, Seeking, Standing
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.clock import clock_of_suspended_time
 
@@ -36,7 +36,7 @@ class Party:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.group = f"heliograph-{uuid.uuid4().hex[:8]}"
-        self.roles: dict[str, list[Role]] = {}
+        self.standings: dict[str, list[Standing]] = {}
         self.members: dict[str, Election] = {}
         self.overlaps: list[tuple[str, ...]] = []
         self._clients: list[ClusterClient] = []
@@ -45,7 +45,7 @@ class Party:
         client = ClusterClient("target", parse_properties({"bootstrap.servers": self.bootstrap}))
         await client.connect()
         self._clients.append(client)
-        seen = self.roles[name] = []
+        seen = self.standings[name] = []
         said = claiming(name, 7, topics, link)
         election = Election(client, self.group, said, on_change=seen.append)
         self.members[name] = election
@@ -97,13 +97,13 @@ async def until(true: Callable[[], bool], within_s: float) -> float:
 
 
 def generation_of(member: Election) -> int:
-    assert isinstance(member.role, Placed)
-    return member.role.term.generation
+    assert isinstance(member.standing, Placed)
+    return member.standing.term.generation
 
 
 def name_of(member: Election) -> str:
-    assert isinstance(member.role, Placed)
-    return member.role.term.member
+    assert isinstance(member.standing, Placed)
+    return member.standing.term.member
 
 
 def test_the_first_holds_the_topic_and_the_second_names_it(target_cluster: LabCluster) -> None:
@@ -127,7 +127,7 @@ def test_claims_that_are_disjoint_are_held_side_by_side_and_others_by_the_first(
         second = await together.join("two", ["[bc]"])
         await until(lambda: holds(second, "b") and holds(second, "c"), 10)
         third = await together.join("three", ["[abc]"])
-        await until(lambda: isinstance(third.role, Placed), 10)
+        await until(lambda: isinstance(third.standing, Placed), 10)
         assert [str(holder_of(third, topic)) for topic in "abc"] == [
             f"{host} (pid 7), link link" for host in ("one", "two", "two")
         ]
@@ -150,11 +150,11 @@ def test_a_holder_keeps_its_topic_while_others_join_and_leave(target_cluster: La
             await until(partial(stands_by, other), 10)
         await together.members["two"].aclose()
         await until(lambda: generation_of(first) >= begun + 3, 10)
-        roles = together.roles["one"]
-        placed = [role for role in roles if isinstance(role, Placed)]
-        assert placed == roles
-        assert [role.term.generation for role in placed] == [1, 2, 3, 4]
-        assert {role.claims.claimants[0] for role in placed} == {placed[0].claims.claimants[0]}
+        standings = together.standings["one"]
+        placed = [standing for standing in standings if isinstance(standing, Placed)]
+        assert placed == standings
+        assert [standing.term.generation for standing in placed] == [1, 2, 3, 4]
+        assert {standing.claims.claimants[0] for standing in placed} == {placed[0].claims.claimants[0]}
 
     play(target_cluster, story)
 
@@ -167,7 +167,7 @@ def test_the_next_one_takes_over_at_once_when_the_holder_leaves(target_cluster: 
         await until(lambda: stands_by(second), 10)
         before, left = generation_of(first), name_of(first)
         await first.aclose()
-        assert first.role == Seeking()
+        assert first.standing == Seeking()
         assert first.lease_until < 0
         assert await until(lambda: holds(second), 10) < 2.5
         assert generation_of(second) > before
@@ -195,7 +195,7 @@ def test_elections_of_two_groups_on_one_client_do_not_wait_for_each_other(target
         first = await together.join("one")
         await until(lambda: holds(first), 10)
         client = first._client
-        other = Election(client, f"{together.group}-b", claiming("one", 7), on_change=lambda _role: None)
+        other = Election(client, f"{together.group}-b", claiming("one", 7), on_change=lambda _standing: None)
         other.start()
         assert await until(lambda: holds(other), 5) < 2
         await other.aclose()
@@ -207,7 +207,7 @@ def test_elections_of_two_groups_on_one_client_do_not_wait_for_each_other(target
 def settled(*members: Election) -> bool:
     """One holds the topic, the others stand by."""
     return [holds(member) for member in members].count(True) == 1 and all(
-        isinstance(member.role, Placed) for member in members
+        isinstance(member.standing, Placed) for member in members
     )
 
 
@@ -232,14 +232,14 @@ class Process:
             self.lines.append(tuple(json.loads(line)))
 
     @property
-    def role(self) -> str:
+    def standing(self) -> str:
         return self.lines[-1][1] if self.lines else ""
 
     def leases(self) -> list[tuple[float, float]]:
         """When it held a lease: from when it said so to when that ends, or to when it said that it has none."""
         held = []
-        for nth, (moment, role, _, lease_until) in enumerate(self.lines):
-            if role == "Active":
+        for nth, (moment, standing, _, lease_until) in enumerate(self.lines):
+            if standing == "Active":
                 later = [line[0] for line in self.lines[nth + 1 :] if line[1] != "Active"]
                 held.append((moment, min([lease_until, *later])))
         return held
@@ -290,11 +290,11 @@ def assert_no_overlap(one: Process, other: Process) -> None:
 async def test_a_standby_takes_over_within_12_seconds_of_a_kill(target_cluster: LabCluster) -> None:
     async with processes(target_cluster) as start:
         first = await start("one")
-        await until(lambda: first.role == "Active", 15)
+        await until(lambda: first.standing == "Active", 15)
         second = await start("two")
-        await until(lambda: second.role == "Standby", 15)
+        await until(lambda: second.standing == "Standby", 15)
         first.signal(signal.SIGKILL)
-        await until(lambda: second.role == "Active", 12)
+        await until(lambda: second.standing == "Active", 12)
         assert_no_overlap(first, second)
         assert second.lines[-1][2] > first.lines[-1][2]
 
@@ -305,20 +305,20 @@ async def test_a_frozen_member_wakes_as_no_longer_active_and_then_stands_by(
 ) -> None:
     async with processes(target_cluster) as start:
         first = await start("one")
-        await until(lambda: first.role == "Active", 15)
+        await until(lambda: first.standing == "Active", 15)
         second = await start("two")
-        await until(lambda: second.role == "Standby", 15)
+        await until(lambda: second.standing == "Standby", 15)
         first.signal(signal.SIGSTOP)
-        await until(lambda: second.role == "Active", 12)
+        await until(lambda: second.standing == "Active", 12)
         await asyncio.sleep(1)
         said = len(first.lines)
         first.signal(signal.SIGCONT)
-        await until(lambda: first.role == "Standby", 10)
+        await until(lambda: first.standing == "Standby", 10)
         woken = [line[1] for line in first.lines[said:]]
         assert woken[0] == "Seeking"
         assert "Active" not in woken
         await asyncio.sleep(2)
-        assert second.role == "Active"
+        assert second.standing == "Active"
         assert_no_overlap(first, second)
 
 
@@ -332,9 +332,9 @@ def test_the_active_one_is_active_again_after_its_coordinator_restarts() -> None
             await until(lambda: stands_by(second), 15)
             await asyncio.to_thread(cluster.brokers[0].kill)
             assert holds(first)
-            await until(lambda: isinstance(first.role, Seeking), SESSION_S + 1)
-            assert isinstance(first.role, Seeking)
-            assert first.role.problem
+            await until(lambda: isinstance(first.standing, Seeking), SESSION_S + 1)
+            assert isinstance(first.standing, Seeking)
+            assert first.standing.problem
             await asyncio.to_thread(cluster.brokers[0].start)
             await until(lambda: holds(first) != holds(second), 40)
             active, other = (first, second) if holds(first) else (second, first)

@@ -10,7 +10,7 @@ import pytest
 
 from heliograph.cluster.group_membership import Membership, NextStep
 from heliograph.cluster.leader_group import LeaderGroup
-from heliograph.cluster.standing import Permitted, Role, Seeking, Standby, Term
+from heliograph.cluster.standing import Permitted, Seeking, Standby, Standing, Term
 from heliograph.model.errors import ProtocolError
 from heliograph.wire.error_codes import ErrorCode
 
@@ -61,33 +61,33 @@ def test_the_lease_counts_from_when_the_answered_request_was_sent() -> None:
     assert membership.lease_until == 106 + SESSION_S
 
 
-def test_a_rebalance_neither_renews_the_lease_nor_ends_the_role() -> None:
+def test_a_rebalance_neither_renews_the_lease_nor_ends_the_standing() -> None:
     membership = member(at=100)
     assert membership.answered(said(ErrorCode.REBALANCE_IN_PROGRESS), sent_at=101) is NextStep.GO_ON
     assert asks(membership) == "JoinGroupRequest"
     assert membership.lease_until == 100 + SESSION_S
-    assert membership.role(105.9) == active(1)
+    assert membership.standing(105.9) == active(1)
     membership.answered(joined(generation=2), sent_at=101)
     membership.answered(synced(), sent_at=104)
-    assert membership.role(104) == active(2)
+    assert membership.standing(104) == active(2)
 
 
 def test_who_joins_again_after_its_lease_is_active_again_as_the_same_member() -> None:
     membership = member(at=100)
     membership.answered(said(ErrorCode.REBALANCE_IN_PROGRESS), sent_at=101)
     membership.answered(joined(generation=2), sent_at=101)
-    assert isinstance(membership.role(107), Seeking)
+    assert isinstance(membership.standing(107), Seeking)
     membership.answered(synced(), sent_at=107)
-    assert membership.role(107) == active(2)
+    assert membership.standing(107) == active(2)
 
 
-def test_without_answers_the_role_stays_until_the_lease_ends_and_comes_back_with_the_next_one() -> None:
+def test_without_answers_the_standing_stays_until_the_lease_ends_and_comes_back_with_the_next_one() -> None:
     membership = member(at=100)
     membership.trouble("the coordinator is away")
-    assert membership.role(105.9) == active(1)
-    assert membership.role(106) == Seeking(problem="the coordinator is away")
+    assert membership.standing(105.9) == active(1)
+    assert membership.standing(106) == Seeking(problem="the coordinator is away")
     membership.answered(said(0), sent_at=110)
-    assert membership.role(110) == active(1)
+    assert membership.standing(110) == active(1)
 
 
 def test_who_was_out_of_the_group_is_active_again_as_another_member() -> None:
@@ -96,19 +96,19 @@ def test_who_was_out_of_the_group_is_active_again_as_another_member() -> None:
     membership.answered(said(ErrorCode.MEMBER_ID_REQUIRED, "me again"), sent_at=101)
     membership.answered(joined(leader="me again", member_id="me again"), sent_at=101)
     membership.answered(synced(), sent_at=102)
-    assert membership.role(102) == active(1, "me again")
+    assert membership.standing(102) == active(1, "me again")
 
 
-def test_an_answer_from_before_a_freeze_gives_no_role() -> None:
+def test_an_answer_from_before_a_freeze_gives_no_standing() -> None:
     membership = member(at=100)
     membership.answered(said(0), sent_at=101)
-    assert isinstance(membership.role(130), Seeking)
+    assert isinstance(membership.standing(130), Seeking)
 
 
 def test_a_standby_that_hears_nothing_seeks() -> None:
     membership = member(leader="other", at=100)
-    assert membership.role(105.9) == Standby(active=None)
-    assert isinstance(membership.role(106), Seeking)
+    assert membership.standing(105.9) == Standby(active=None)
+    assert isinstance(membership.standing(106), Seeking)
 
 
 @pytest.mark.parametrize(
@@ -119,20 +119,20 @@ def test_a_standby_that_hears_nothing_seeks() -> None:
         (ErrorCode.FENCED_INSTANCE_ID, False),
     ],
 )
-def test_who_is_out_of_the_group_loses_role_and_lease_at_once(code: int, keeps_id: bool) -> None:
+def test_who_is_out_of_the_group_loses_standing_and_lease_at_once(code: int, keeps_id: bool) -> None:
     membership = member(at=100)
     membership.answered(said(code), sent_at=101)
-    assert isinstance(membership.role(101), Seeking)
+    assert isinstance(membership.standing(101), Seeking)
     assert membership.lease_until == -math.inf
     join = membership.next_ask().message
     assert (join.name, join.member_id) == ("JoinGroupRequest", "me" if keeps_id else "")
 
 
-def test_an_active_one_that_hears_of_another_leader_loses_its_role_before_it_syncs() -> None:
+def test_an_active_one_that_hears_of_another_leader_loses_its_standing_before_it_syncs() -> None:
     membership = member(at=100)
     membership.answered(said(ErrorCode.REBALANCE_IN_PROGRESS), sent_at=101)
     membership.answered(joined(leader="other", generation=2), sent_at=101)
-    assert isinstance(membership.role(101), Seeking)
+    assert isinstance(membership.standing(101), Seeking)
     assert membership.lease_until == -math.inf
 
 
@@ -149,25 +149,25 @@ def test_session_and_rebalance_timeout_are_one_and_grow_when_refused() -> None:
         join = membership.next_ask().message
         assert join.session_timeout_ms == join.rebalance_timeout_ms == session_s * 1000
         assert membership.answered(refused, sent_at=0) is then
-    assert "group.min.session.timeout.ms" in problem_of(membership.role(0))
+    assert "group.min.session.timeout.ms" in problem_of(membership.standing(0))
 
 
-def problem_of(role: Role) -> str:
-    assert isinstance(role, Seeking)
-    return role.problem or ""
+def problem_of(standing: Standing) -> str:
+    assert isinstance(standing, Seeking)
+    return standing.problem or ""
 
 
 def test_a_missing_right_is_named() -> None:
     membership = new()
     assert membership.answered(said(ErrorCode.GROUP_AUTHORIZATION_FAILED), sent_at=0) is NextStep.BACK_OFF
-    assert "grant READ on the group g" in problem_of(membership.role(0))
+    assert "grant READ on the group g" in problem_of(membership.standing(0))
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
-def test_a_coordinator_that_moved_is_found_again_and_the_role_stays(code: int) -> None:
+def test_a_coordinator_that_moved_is_found_again_and_the_standing_stays(code: int) -> None:
     membership = member(at=100)
     assert membership.answered(said(code), sent_at=101) is NextStep.FIND
-    assert isinstance(membership.role(101), Permitted)
+    assert isinstance(membership.standing(101), Permitted)
     assert asks(membership) == "HeartbeatRequest"
 
 
@@ -186,12 +186,12 @@ def test_a_sync_that_is_refused_for_good_leads_back_to_a_join() -> None:
     assert asks(membership) == "JoinGroupRequest"
 
 
-def test_leaving_gives_up_role_and_lease_and_names_the_member() -> None:
+def test_leaving_gives_up_standing_and_lease_and_names_the_member() -> None:
     membership = member(at=100)
     goodbye = membership.leave()
     assert goodbye is not None
     assert [m.member_id for m in goodbye.message.members] == ["me"]
-    assert membership.role(100) == Seeking()
+    assert membership.standing(100) == Seeking()
     assert membership.lease_until == -math.inf
     assert membership.leave() is None
 

@@ -119,7 +119,7 @@ def report_no_seniority(group: ClaimsGroup) -> bytes:
         (claims_only, Talk, "heard", count_from_the_answer),
         (claims_only, Membership, "answered", renew_in_a_rebalance),
         (claims_only, ClaimsGroup, "metadata", report_no_seniority),
-        (both_versions, LeaderGroup, "keeps", lambda _self, _standing, _leads: True),
+        (both_versions, LeaderGroup, "keeps", lambda _self, _assigned, _leads: True),
     ],
     ids=["counted from the answer", "renewed in a rebalance", "no seniority", "permission kept"],
 )

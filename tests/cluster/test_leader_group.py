@@ -30,7 +30,7 @@ def test_all_runs_of_this_version_are_permitted_where_one_of_them_leads() -> Non
     table = Table()
     for name in ("one", "two", "three"):
         table.sit_down(name, LeaderGroup(name, 1, name))
-    assert all(isinstance(member.role(table.now), Permitted) for member in table.members.values())
+    assert all(isinstance(member.standing(table.now), Permitted) for member in table.members.values())
 
 
 @pytest.mark.parametrize(("config", "alike"), [("ours", True), ("theirs", False)])
@@ -39,24 +39,24 @@ def test_where_a_run_of_the_version_before_leads_it_is_active_and_named(config: 
     table.sit_down("before", BeforeLeaderGroup("b", 7, config))
     member = table.sit_down("after", LeaderGroup("a", 1, "ours"))
     words = "b (pid 7), a run of the version before this one"
-    assert member.role(table.now) == Standby(active=words, alike=alike)
+    assert member.standing(table.now) == Standby(active=words, alike=alike)
     assert member.lease_until < 0
     table.leave("before")
     table.settle()
-    assert isinstance(member.role(table.now), Permitted)
+    assert isinstance(member.standing(table.now), Permitted)
 
 
 def test_where_a_run_of_this_version_leads_one_of_the_version_before_stands_by() -> None:
     table = Table()
     table.sit_down("after", LeaderGroup("a", 1, "config"))
     member = table.sit_down("before", BeforeLeaderGroup("b", 7, "config"))
-    assert isinstance(member.role(table.now), Standby)
-    assert isinstance(table.members["after"].role(table.now), Permitted)
+    assert isinstance(member.standing(table.now), Standby)
+    assert isinstance(table.members["after"].standing(table.now), Permitted)
 
 
 @pytest.mark.parametrize("assignment", [b"", b"\xff", b"[]", b"3", b'{"host": "h"}', b'{"by_claims": "yes"}'])
 def test_a_leader_that_cannot_be_read_is_not_named_and_permits_nothing(assignment: bytes) -> None:
-    assert LeaderGroup("h", 1, "c").standing(assignment, TERM, False) == Standby(active=None)
+    assert LeaderGroup("h", 1, "c").read(assignment, TERM, False) == Standby(active=None)
 
 
 def test_who_does_not_lead_gives_its_permission_up_before_it_joins_again() -> None:
@@ -67,12 +67,12 @@ def test_who_does_not_lead_gives_its_permission_up_before_it_joins_again() -> No
     table.sit_down("before", BeforeLeaderGroup("c", 1, "config"))
     table.coordinator._prepare(table.now)
     table._turn("leader")
-    assert isinstance(table.members["leader"].role(table.now), Permitted)
+    assert isinstance(table.members["leader"].standing(table.now), Permitted)
     table._turn("member")
-    assert member.role(table.now) == Seeking()
+    assert member.standing(table.now) == Seeking()
     assert member.lease_until < 0
     table.settle()
-    assert isinstance(member.role(table.now), Permitted)
+    assert isinstance(member.standing(table.now), Permitted)
 
 
 def active_after_a_late_join() -> list[str]:

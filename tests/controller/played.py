@@ -16,7 +16,7 @@ from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Active, Candidate, Drivership, Role
 from heliograph.controller.finding import Finding
 from heliograph.controller.snapshot import LinkSnapshot
-from heliograph.copier.lane_clusters import LinkEnds
+from heliograph.copier.lane_clusters import LinkClusters
 from heliograph.engine.lanes import Grants, LaneEvent, LaneGone, LaneRevoked, Lanes, LaneUp
 from heliograph.model.claims import Claim, Claimant, Claims
 from heliograph.model.errors import HeliographError
@@ -26,7 +26,7 @@ from heliograph.model.partition import MirrorPartition
 from .observed import LINK, mirrored_sight, snapshot, source_topic, target_topic
 
 REQUEST_TIMEOUT_S = 30.0
-ENDS = LinkEnds(
+ENDS = LinkClusters(
     link=LINK.name,
     source=LINK.source,
     target=LINK.target,
@@ -107,7 +107,7 @@ class FakeClusters:
     def flight_s(self, _link: str) -> float:
         return REQUEST_TIMEOUT_S
 
-    def ends(self) -> list[LinkEnds]:
+    def link_clusters(self) -> list[LinkClusters]:
         return [ENDS]
 
     async def aclose(self) -> None:

@@ -12,8 +12,7 @@ import pytest
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.group_protocol import GroupProtocol
-from heliograph.cluster.standing import Permitted, Placed, Seeking, Standby, Term
-from heliograph.cluster.standing import Role as Standing
+from heliograph.cluster.standing import Permitted, Placed, Seeking, Standby, Standing, Term
 from heliograph.controller import drivership
 from heliograph.controller.drivership import LEASE_MOST_S, Active, Candidate, Drivership, Role, groups_of
 from heliograph.model.claims import Claim, Claimant, Claims

@@ -157,7 +157,7 @@ def term_of(run: Run) -> Active | None:
     """What the run is to the topic's link, if it holds the topic."""
     if not run.holds(TOPIC) or ALL not in run.talks:
         return None
-    placed, permitted = (run.membership(group).role(run.world.now) for group in (ALL, "x"))
+    placed, permitted = (run.membership(group).standing(run.world.now) for group in (ALL, "x"))
     assert isinstance(placed, Placed)
     assert isinstance(permitted, Permitted)
     return Active(terms=(placed.term, permitted.term), claims=placed.claims)

@@ -17,10 +17,10 @@ async def test_a_short_request_timeout_of_the_target_makes_no_short_margin() -> 
     clusters = Clusters(Settings(clusters={"sf": SERVERS, "nyc": SHORT}, links=(LINK,)))
     lane = Lane(8 * MIB, lambda _: None)
     lane_clusters = LaneClusters(lane)
-    for ends in clusters.ends():
-        lane_clusters.open(ends)
+    for each in clusters.link_clusters():
+        lane_clusters.open(each)
     try:
-        assert clusters.flight_s(LINK.name) == lane._ends[LINK.name].flight_s == 5.0
+        assert clusters.flight_s(LINK.name) == lane._links[LINK.name].flight_s == 5.0
     finally:
         await lane.aclose()
         await lane_clusters.aclose()

@@ -11,7 +11,7 @@ from heliograph.cluster.properties import ClientProperties
 from heliograph.copier.lane import Lane
 from heliograph.copier.lease import Lease
 from heliograph.copier.partition_copy import PartitionCopy
-from heliograph.copier.workers import Ends
+from heliograph.copier.workers import LaneLink
 from heliograph.model.partition import MirrorPartition, TopicPartition
 from heliograph.wire.batch import payload_equal
 
@@ -46,9 +46,9 @@ class World:
         """Of the same lane, between clusters of its own, under a lease that never ends."""
         source, target = MemoryCluster(), MemoryCluster()
         source.on_metadata = target.on_metadata = self.lane.reroute
-        properties = self.lane._ends[LINK].consumer
+        properties = self.lane._links[LINK].consumer
         self.lane.link(
-            SECOND_LINK, Ends(source, target, properties, properties, Lease.unlimited(), flight_s=30.0)
+            SECOND_LINK, LaneLink(source, target, properties, properties, Lease.unlimited(), flight_s=30.0)
         )
         return World(source, target, self.lane, self.failures, SECOND_LINK)
 
@@ -122,8 +122,10 @@ async def world(
         max_partition_fetch_bytes=partition_bytes,
         max_request_size=request_bytes,
     )
-    ends = Ends(source, target, properties, properties, lease or Lease.unlimited(), flight_s=flight_ms / 1000)
-    lane.link(LINK, ends)
+    lane_link = LaneLink(
+        source, target, properties, properties, lease or Lease.unlimited(), flight_s=flight_ms / 1000
+    )
+    lane.link(LINK, lane_link)
     try:
         yield World(source, target, lane, failures)
     finally:

@@ -219,7 +219,7 @@ class MemoryCluster:
             raise Disconnected(f"broker {node} is gone")
         return self.line(node, name)
 
-    async def ends(self, node: int, wheres: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    async def log_ends(self, node: int, wheres: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         await asyncio.sleep(0)
         self.ends_asked += 1
         if node in self.dead:

@@ -20,7 +20,7 @@ from heliograph.copier.lease import Lease
 from heliograph.copier.phases import Phase
 from heliograph.copier.ports import Batch
 from heliograph.copier.resynchroniser import QUESTIONS_AT_ONCE
-from heliograph.copier.workers import Ends
+from heliograph.copier.workers import LaneLink
 from heliograph.model.errors import BrokerRefused
 from heliograph.model.partition import MirrorPartition, TopicPartition
 from heliograph.model.policy import Isolation, LinkPolicy
@@ -529,7 +529,9 @@ def test_what_a_lane_cannot_recover_from_is_told() -> None:
         source, target = MemoryCluster(), MemoryCluster()
         lane = Lane(MEMORY_BYTES, failures.append)
         properties = ClientProperties(bootstrap_servers=(("memory", 1),))
-        lane.link("sf-to-nyc", Ends(source, target, properties, properties, Lease.unlimited(), flight_s=30.0))
+        lane.link(
+            "sf-to-nyc", LaneLink(source, target, properties, properties, Lease.unlimited(), flight_s=30.0)
+        )
         source.create(TopicPartition("orders", 0))
         target.create(TopicPartition("orders", 0))
         del source.logs[TopicPartition("orders", 0)]  # a bug of ours, not a broker's answer

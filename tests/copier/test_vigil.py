@@ -60,13 +60,13 @@ async def test_the_ends_of_one_brokers_partitions_are_asked_in_one_request() -> 
 
     async with world() as it:
         asked: list[list[TopicPartition]] = []
-        ends = it.target.ends
+        ends = it.target.log_ends
 
         async def record(node: int, wheres: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
             asked.append(list(wheres))
             return await ends(node, wheres)
 
-        it.target.ends = record  # type: ignore[method-assign]
+        it.target.log_ends = record  # type: ignore[method-assign]
         for partition in range(6):
             it.create(partition, 1)
             for _ in range(partition):
@@ -93,7 +93,7 @@ async def test_a_broker_that_does_not_answer_keeps_nobody_from_being_looked_at()
         it.create(0, 5, target_node=1)
         it.create(1, 5, target_node=2)
         it.create(2, 5, target_node=3)
-        ends = it.target.ends
+        ends = it.target.log_ends
 
         async def some_hang(node: int, wheres: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
             if node == 2:
@@ -102,7 +102,7 @@ async def test_a_broker_that_does_not_answer_keeps_nobody_from_being_looked_at()
                 raise Disconnected("broker 3 is gone")
             return await ends(node, wheres)
 
-        it.target.ends = some_hang  # type: ignore[method-assign]
+        it.target.log_ends = some_hang  # type: ignore[method-assign]
         for partition in range(3):
             it.assign(partition)
         await until(lambda: all(it.is_copied(partition) for partition in range(3)))

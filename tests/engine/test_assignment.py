@@ -7,7 +7,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heliograph.copier.lane_clusters import LinkEnds
+from heliograph.copier.lane_clusters import LinkClusters
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.resync import Synced
 from heliograph.copier.spec import CopySpec
@@ -45,8 +45,8 @@ specs = st.builds(
     policy=st.builds(LinkPolicy),
 )
 properties = st.dictionaries(names, names, max_size=4)
-ends = st.builds(
-    LinkEnds,
+link_clusters = st.builds(
+    LinkClusters,
     link=names,
     source=names,
     target=names,
@@ -86,8 +86,10 @@ def spec_of(topic: str, partition: int) -> CopySpec:
 
 
 @settings(deadline=None, max_examples=50)
-@given(links=st.lists(ends, max_size=3), wanted=st.lists(specs, max_size=5))
-def test_an_assignment_is_the_same_on_the_other_side(links: list[LinkEnds], wanted: list[CopySpec]) -> None:
+@given(links=st.lists(link_clusters, max_size=3), wanted=st.lists(specs, max_size=5))
+def test_an_assignment_is_the_same_on_the_other_side(
+    links: list[LinkClusters], wanted: list[CopySpec]
+) -> None:
     first, *rest = [over_the_line(message) for message in encode_assignment(links, wanted)]
     assert first["type"] == "links"
     assert decode_links(first) == links

@@ -20,7 +20,7 @@ from heliograph.cluster.metadata import Broker, ClusterMetadata
 from heliograph.cluster.properties import ClientProperties
 from heliograph.copier.lane import Lane
 from heliograph.copier.lease import ALIVE_S, Lease
-from heliograph.copier.workers import Ends
+from heliograph.copier.workers import LaneLink
 from heliograph.model.clock import clock_of_suspended_time
 from tests.copier.lane_world import LINK, mirror, place, write
 from tests.copier.memory_cluster import MemoryCluster
@@ -52,7 +52,7 @@ async def copy(port: int, lasts_s: float) -> None:
     )
     source, target, lease = MemoryCluster(), TargetWithLines(port, properties), Lease()
     lane = Lane(64 << 20, _fail)
-    lane.link(LINK, Ends(source, target, properties, properties, lease, flight_s=flight_s(properties)))
+    lane.link(LINK, LaneLink(source, target, properties, properties, lease, flight_s=flight_s(properties)))
     for partition in range(PARTITIONS):
         write(source.create(place(partition)), BATCHES, value_bytes=250_000)
         target.create(place(partition))

@@ -57,8 +57,8 @@ async def _race(settings: Settings) -> list[int]:
             lane = Lane(64 << 20, failures.append)
             racers.append((lane, LaneClusters(lane, Lease.unlimited)))
         for _, lane_clusters in racers:
-            for ends in clusters.ends():
-                lane_clusters.open(ends)
+            for each in clusters.link_clusters():
+                lane_clusters.open(each)
             lane_clusters.assign([copy.spec for copy in todo.copies])
         copies = [copy for lane, _ in racers for copy in lane.copies.values()]
         async with asyncio.timeout(LIMIT_S):

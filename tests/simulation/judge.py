@@ -192,12 +192,12 @@ class PartitionJudge:
     def conclude(self) -> None:
         self._explain_stops()
         if self._must_have_met_rival and StopReason.RIVAL not in self.stops:
-            raise Wrong(f"P6: {self.key}: two raced over old records, and nobody says so: {self._standing()}")
+            raise Wrong(f"P6: {self.key}: two raced over old records, and nobody says so: {self._how_far()}")
         if self._identical() or (self._stopped() and self._may_stop()):
             return
         if self.loud:
-            raise Wrong(f"P6: {self.key}: neither stopped nor identical: {self._standing()}")
-        raise Wrong(f"liveness: {self.key}: the copy does not end: {self._standing()}")
+            raise Wrong(f"P6: {self.key}: neither stopped nor identical: {self._how_far()}")
+        raise Wrong(f"liveness: {self.key}: the copy does not end: {self._how_far()}")
 
     @property
     def _must_have_met_rival(self) -> bool:
@@ -234,7 +234,7 @@ class PartitionJudge:
         stopped = stopped or [row.state is PartitionState.STOPPED for _, row in rows]
         return any(stopped) if self._world.plan.racing else bool(stopped) and all(stopped)
 
-    def _standing(self) -> str:
+    def _how_far(self) -> str:
         partition = self.target.partition
         ends = "no target" if partition is None else f"target at {partition.leader_replica.high_watermark}"
         phases = [

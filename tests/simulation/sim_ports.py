@@ -73,7 +73,7 @@ class SimTarget(_Questions):
         line = self.lines[node, name] = SimLine(self, node, name)
         return line
 
-    async def ends(self, node: int, wheres: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+    async def log_ends(self, node: int, wheres: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         epochs = {where: leader.epoch for where in wheres if (leader := self.leader(where)) is not None}
 
         def read() -> dict[TopicPartition, int]:

@@ -16,7 +16,7 @@ from heliograph.controller.act import create
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.plan import Plan, plan
 from heliograph.copier.lane import Lane
-from heliograph.copier.lane_clusters import LaneClusters, LinkEnds
+from heliograph.copier.lane_clusters import LaneClusters, LinkClusters
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.spec import CopySpec
 from heliograph.model.clock import clock_of_suspended_time
@@ -35,7 +35,7 @@ Failures = list[BaseException]
 class PlainLane:
     """`silence` leaves it as a driver leaves it that was cut off: alive, with a lease that runs out."""
 
-    def __init__(self, links: Iterable[LinkEnds], failures: Failures) -> None:
+    def __init__(self, links: Iterable[LinkClusters], failures: Failures) -> None:
         self.lane = Lane(LANE_MEMORY_BYTES, failures.append)
         self._clusters = LaneClusters(self.lane)
         self._links = list(links)
@@ -125,7 +125,7 @@ class PlainDriver:
         return self._clusters.flight_s(self._link)
 
     def lane(self) -> PlainLane:
-        lane = PlainLane(self._clusters.ends(), self._failures)
+        lane = PlainLane(self._clusters.link_clusters(), self._failures)
         self.lanes.append(lane)
         return lane
 

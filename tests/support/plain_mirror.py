@@ -56,8 +56,8 @@ async def _mirror(
         todo = plan(await clusters.observe())
         for creation in todo.creations:
             await create(clusters.target(creation.link), creation)
-        for ends in clusters.ends():
-            lane_clusters.open(ends)
+        for each in clusters.link_clusters():
+            lane_clusters.open(each)
         lane_clusters.assign([copy.spec for copy in todo.copies])
         async with asyncio.timeout(timeout_s):
             while not failures and not until(lane.copies):  # noqa: ASYNC110 - the lane has no event for this

@@ -136,7 +136,7 @@ class BatchTarget:
             )
         return line
 
-    async def ends(self, node: int, wheres: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+    async def log_ends(self, node: int, wheres: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         return await read_ends(self.client, node, wheres)
 
     async def topic_configs(self, topics: Sequence[str], keys: Sequence[str]) -> Mapping[str, TopicConfig]:

@@ -35,7 +35,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from heliograph.cluster.standing import Placed, Standing, Term
+from heliograph.cluster.standing import Assigned, Placed, Term
 from heliograph.model.claims import Claim, Claimant, Claims, UnreadClaim, in_order
 from heliograph.model.errors import ProtocolError
 from heliograph.model.topic_naming import naming_problem
@@ -73,7 +73,7 @@ class ClaimsGroup:
         packed = zlib.compress(json.dumps(order).encode())
         return dict.fromkeys(members, packed)
 
-    def standing(self, assignment: bytes, term: Term, _leads: bool, /) -> Standing:
+    def read(self, assignment: bytes, term: Term, _leads: bool, /) -> Assigned:
         claims = _read_order(assignment)
         own = claims.claimant(term.member)
         if own is None:
@@ -90,7 +90,7 @@ class ClaimsGroup:
         marked = (replace(each, given_up=each.member in self._given_up) for each in claims.claimants)
         return Claims(claimants=tuple(marked))
 
-    def keeps(self, _standing: Standing, _leads: bool, /) -> bool:
+    def keeps(self, _assigned: Assigned, _leads: bool, /) -> bool:
         return True
 
     def keeps_id(self, _leads: bool, /) -> bool:

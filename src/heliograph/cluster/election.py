@@ -1,8 +1,8 @@
 """A member of an election: a consumer group on the target cluster.
 
-Owns the task that asks the group's coordinator, finds it again when it moves, and tells when the role changes. What
+Owns the task that asks the group's coordinator, finds it again when it moves, and tells when the standing changes. What
 answers mean is group_membership.py's, what members tell each other their protocol's. Must not know what a driver does
-with its role.
+with its standing.
 
 Its connections are its own, one group's each: a coordinator answers a join only when the rebalance is over, and nothing
 else may wait behind that. It goes on for ever: no answer, no error and no bug ends it but `aclose`.
@@ -25,7 +25,7 @@ from heliograph.cluster.group_membership import Membership, NextStep
 from heliograph.cluster.group_protocol import GroupProtocol
 from heliograph.cluster.group_requests import Ask
 from heliograph.cluster.messages import call, unpacking
-from heliograph.cluster.standing import Role, Seeking
+from heliograph.cluster.standing import Seeking, Standing
 from heliograph.model.clock import clock_of_suspended_time
 from heliograph.model.errors import BrokerRefused, Disconnected, ProtocolError, RequestFailed
 from heliograph.wire.error_codes import ErrorCode
@@ -40,7 +40,8 @@ Clock = Callable[[], float]
 
 
 class Election:
-    """`on_change(role)` is called in the event loop at every change; `role` and `lease_until` are exact at any time."""
+    """`on_change(standing)` is called in the event loop at every change. `standing` and `lease_until` are exact at any
+    time."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class Election:
         group: str,
         protocol: GroupProtocol,
         *,
-        on_change: Callable[[Role], None],
+        on_change: Callable[[Standing], None],
         clock: Clock = clock_of_suspended_time,
     ) -> None:
         self._client = client
@@ -57,28 +58,28 @@ class Election:
         self._clock = clock
         self._on_change = on_change
         self._membership = Membership(group, protocol)
-        self._told: Role = Seeking()
+        self._told: Standing = Seeking()
         self._coordinator: int | None = None
         self._turn = random.randrange(1 << 16)
         self._failures = 0
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
-    def role(self) -> Role:
-        return self._membership.role(self._clock())
+    def standing(self) -> Standing:
+        return self._membership.standing(self._clock())
 
     @property
     def lease_until(self) -> float:
-        """On `clock`: until then the role gives rights. Minus infinity unless it was told: other threads must not hear
-        of a new term before the listener has ended what was of the old one."""
-        return self._membership.lease_until if self._told == self.role else -math.inf
+        """On `clock`: until then the standing gives rights. Minus infinity unless it was told: other threads must not
+        hear of a new term before the listener has ended what was of the old one."""
+        return self._membership.lease_until if self._told == self.standing else -math.inf
 
     def start(self) -> None:
         assert not self._tasks, "an election starts once"
         self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._watch())]
 
     async def aclose(self, leave: bool = True) -> None:
-        """The role is given up before anything is sent; with `leave` a standby takes over at once."""
+        """The standing is given up before anything is sent; with `leave` a standby takes over at once."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -136,22 +137,22 @@ class Election:
             await asyncio.sleep(wait_s * random.uniform(0.8, 1.2))
 
     async def _watch(self) -> None:
-        """A lease that ends while nobody answers is told of all the same."""
+        """A lease that ends while nobody answers changes the standing, too: `on_change` is called."""
         while True:
             await asyncio.sleep(WATCH_S)
             self._tell()
 
     def _tell(self) -> None:
-        role = self.role
-        if role == self._told:
+        standing = self.standing
+        if standing == self._told:
             return
         try:
-            self._on_change(role)
+            self._on_change(standing)
         except Exception as bug:  # noqa: BLE001 - the listener's; the election must outlive it
             self._report("a listener of the election failed", bug)
         finally:
             self._told = (
-                role  # not before: `lease_until` tells other threads of nothing that is not heard yet
+                standing  # not before: `lease_until` tells other threads of nothing that is not heard yet
             )
 
     def _report(self, message: str, bug: Exception) -> None:

@@ -29,7 +29,7 @@ from heliograph.cluster import group_requests
 from heliograph.cluster.group_protocol import GroupProtocol
 from heliograph.cluster.group_requests import Ask
 from heliograph.cluster.messages import unpacking
-from heliograph.cluster.standing import Role, Seeking, Standing, Term
+from heliograph.cluster.standing import Assigned, Seeking, Standing, Term
 from heliograph.model.errors import ProtocolError
 from heliograph.wire.error_codes import ErrorCode
 
@@ -68,7 +68,7 @@ class Membership:
         self._leader = ""
         self._members: dict[str, bytes] = {}  # by name what each says of itself; only the leader is told
         self._nth_session = 0
-        self._standing: Standing | None = None
+        self._assigned: Assigned | None = None
         self._until = -math.inf
         self._problem: str | None = None
 
@@ -79,18 +79,18 @@ class Membership:
     @property
     def lease_until(self) -> float:
         """Until when our standing gives rights; minus infinity where it gives none."""
-        standing = self._standing
-        return self._until if standing is not None and standing.holds else -math.inf
+        assigned = self._assigned
+        return self._until if assigned is not None and assigned.holds else -math.inf
 
     @property
     def _leads(self) -> bool:
         return self._member_id != "" and self._leader == self._member_id
 
-    def role(self, now: float) -> Role:
-        if self._standing is None:
+    def standing(self, now: float) -> Standing:
+        if self._assigned is None:
             return Seeking(problem=self._problem)
         if now < self._until:
-            return self._standing
+            return self._assigned
         return Seeking(problem=self._problem or f"no heartbeat was answered for {self.session_s} s")
 
     def trouble(self, problem: str) -> None:
@@ -153,7 +153,7 @@ class Membership:
             if self._phase is _Phase.SYNC:
                 said = bytes(response.assignment)
                 try:
-                    self._standing = self._protocol.standing(said, self._term, self._leads)
+                    self._assigned = self._protocol.read(said, self._term, self._leads)
                 except ProtocolError as problem:
                     return self._leave_for(problem)
                 self._phase = _Phase.MEMBER
@@ -206,12 +206,12 @@ class Membership:
         return NextStep.FIND if code in _MOVED else NextStep.BACK_OFF
 
     def _keep_or_lose(self, problem: str | None) -> None:
-        standing = self._standing
-        if standing is not None and not self._protocol.keeps(standing, self._leads):
+        assigned = self._assigned
+        if assigned is not None and not self._protocol.keeps(assigned, self._leads):
             self._lose(problem)
 
     def _lose(self, problem: str | None) -> None:
-        self._standing, self._until, self._problem = None, -math.inf, problem
+        self._assigned, self._until, self._problem = None, -math.inf, problem
         self._phase = _Phase.JOIN
 
     def _become_another(self) -> None:

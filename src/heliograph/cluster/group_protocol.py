@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from heliograph.cluster.standing import Standing, Term
+from heliograph.cluster.standing import Assigned, Term
 
 
 class GroupProtocol(Protocol):
@@ -22,11 +22,11 @@ class GroupProtocol(Protocol):
     def assign(self, term: Term, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """As the leader: what to tell each member, by the metadata of all."""
 
-    def standing(self, assignment: bytes, term: Term, leads: bool, /) -> Standing:
+    def read(self, assignment: bytes, term: Term, leads: bool, /) -> Assigned:
         """What an assignment means for us. Raises ProtocolError if that cannot be known."""
 
-    def keeps(self, standing: Standing, leads: bool, /) -> bool:
-        """Whether a standing of this generation lasts while we join the next one."""
+    def keeps(self, assigned: Assigned, leads: bool, /) -> bool:
+        """Whether what was assigned in this generation lasts while we join the next one."""
 
     def keeps_id(self, leads: bool, /) -> bool:
         """Whether we may go on under our name in the group though a join was not answered, and may be executed yet."""

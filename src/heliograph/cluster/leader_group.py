@@ -24,7 +24,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from heliograph.cluster.standing import Permitted, Standby, Standing, Term
+from heliograph.cluster.standing import Assigned, Permitted, Standby, Term
 
 BY_CLAIMS = "by_claims"
 CONFIG = "config"  # the fingerprint of a run's config for the link
@@ -49,15 +49,15 @@ class LeaderGroup:
         said = json.dumps({**self._says, "member": term.member, BY_CLAIMS: True}).encode()
         return dict.fromkeys(members, said)
 
-    def standing(self, assignment: bytes, term: Term, leads: bool, /) -> Standing:
+    def read(self, assignment: bytes, term: Term, leads: bool, /) -> Assigned:
         leader = _read(assignment)
         if leads or leader.get(BY_CLAIMS) is True:
             return Permitted(term=term)
         alike = leader.get(CONFIG, self._says[CONFIG]) == self._says[CONFIG]
         return Standby(active=_in_words(leader), alike=alike)
 
-    def keeps(self, standing: Standing, leads: bool, /) -> bool:
-        return leads or not standing.holds
+    def keeps(self, assigned: Assigned, leads: bool, /) -> bool:
+        return leads or not assigned.holds
 
     def keeps_id(self, leads: bool, /) -> bool:
         return leads

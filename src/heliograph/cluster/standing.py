@@ -50,5 +50,6 @@ class Seeking:
     problem: str | None = None
 
 
-Standing = Placed | Permitted | Standby
-Role = Standing | Seeking
+# What an assignment made of a member; and what a member is at a moment, which may be none of these.
+Assigned = Placed | Permitted | Standby
+Standing = Assigned | Seeking

@@ -13,7 +13,7 @@ from heliograph.controller.limited_properties import limited_properties
 from heliograph.controller.observe import observe
 from heliograph.controller.preflight import preflight_links
 from heliograph.controller.snapshot import LinkAway, LinkSnapshot
-from heliograph.copier.lane_clusters import LinkEnds
+from heliograph.copier.lane_clusters import LinkClusters
 from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed
 from heliograph.model.link import Link
 from heliograph.model.settings import Settings
@@ -110,10 +110,10 @@ class Clusters:
                 hint=problem.hint or "see the broker's log",
             ) from problem
 
-    def ends(self) -> list[LinkEnds]:
-        """The links as lanes are told of them."""
+    def link_clusters(self) -> list[LinkClusters]:
+        """What a lane needs to reach the clusters of each link."""
         return [
-            LinkEnds(
+            LinkClusters(
                 link=link.name,
                 source=link.source,
                 target=link.target,

@@ -18,8 +18,7 @@ from heliograph.cluster.claims_group import ClaimsGroup, claims_group_of
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.election import Election
 from heliograph.cluster.leader_group import LeaderGroup, leader_group_of
-from heliograph.cluster.standing import Permitted, Placed, Seeking, Standby, Term
-from heliograph.cluster.standing import Role as Standing
+from heliograph.cluster.standing import Permitted, Placed, Seeking, Standby, Standing, Term
 from heliograph.model.claims import Claim, Claimant, Claims, Holder
 from heliograph.model.clock import clock_of_suspended_time
 

@@ -20,7 +20,7 @@ SLEPT_S = 5.0
 
 
 @dataclass(slots=True)
-class _Standing:
+class _StandStill:
     """Since when a partition stands where it is, and since when it waits for the same."""
 
     offset: int
@@ -31,37 +31,35 @@ class _Standing:
 
 class LaneHealth:
     def __init__(self, now: float) -> None:
-        self._standing: dict[MirrorPartition, _Standing] = {}
+        self._still: dict[MirrorPartition, _StandStill] = {}
         self._looked_at = now
 
     def hanging(self, rows: Iterable[BoardRow], now: float) -> set[int]:
         """The lanes that do not advance. To be asked every second, with all rows of the board."""
         if now - self._looked_at >= SLEPT_S:
-            self._standing.clear()
+            self._still.clear()
         self._looked_at = now
         held_up, behind_broker = set(), set()  # lane and link
         for row in rows:
             if row.lane is None or _is_idle(row):
-                self._standing.pop(row.partition, None)
+                self._still.pop(row.partition, None)
                 continue
-            standing = self._note(row, now)
+            still = self._note(row, now)
             if row.bound_by == BoundBy.LANE and row.trouble is None:
-                if now - standing.waits_since >= ADVANCE_LIMIT_S:
+                if now - still.waits_since >= ADVANCE_LIMIT_S:
                     held_up.add((row.lane, row.partition.link))
-            elif (
-                now - standing.since >= ADVANCE_LIMIT_S / 2
-            ):  # whatever it met meanwhile, its answers are due
+            elif now - still.since >= ADVANCE_LIMIT_S / 2:  # whatever it met meanwhile, its answers are due
                 behind_broker.add((row.lane, row.partition.link))
         return {lane for lane, _ in held_up - behind_broker}
 
-    def _note(self, row: BoardRow, now: float) -> _Standing:
+    def _note(self, row: BoardRow, now: float) -> _StandStill:
         waits = (row.bound_by, row.trouble is not None)
-        standing = self._standing.get(row.partition)
-        if standing is None or standing.offset != row.next_offset:
-            standing = self._standing[row.partition] = _Standing(row.next_offset, now, waits, now)
-        elif standing.waits != waits:
-            standing.waits, standing.waits_since = waits, now
-        return standing
+        still = self._still.get(row.partition)
+        if still is None or still.offset != row.next_offset:
+            still = self._still[row.partition] = _StandStill(row.next_offset, now, waits, now)
+        elif still.waits != waits:
+            still.waits, still.waits_since = waits, now
+        return still
 
 
 def _is_idle(row: BoardRow) -> bool:

@@ -13,7 +13,7 @@ from heliograph.controller.board import Board
 from heliograph.controller.lane_health import ADVANCE_LIMIT_S, LaneHealth
 from heliograph.controller.placement import Give, Placement, Take
 from heliograph.controller.plan import CopyPartition
-from heliograph.copier.lane_clusters import LinkEnds
+from heliograph.copier.lane_clusters import LinkClusters
 from heliograph.engine.assignment import encode_assignment
 from heliograph.engine.lanes import LaneGone, LaneRevoked, Lanes, LaneUp
 from heliograph.model.errors import EngineLost
@@ -47,7 +47,7 @@ class LaneKeeper:
         self,
         engine: Lanes,
         board: Board,
-        ends: Iterable[LinkEnds],
+        link_clusters: Iterable[LinkClusters],
         flight_s: Mapping[str, float],
         *,
         count: int,
@@ -56,7 +56,7 @@ class LaneKeeper:
         self.lanes = [LaneView(lane, away_since=now) for lane in range(count)]
         self._engine = engine
         self._board = board
-        self._ends = {end.link: end for end in ends}
+        self._link_clusters = {each.link: each for each in link_clusters}
         self._placement = Placement(count, flight_s, now)
         self._health = LaneHealth(now)
         self._hung: set[int] = set()
@@ -133,9 +133,9 @@ class LaneKeeper:
         specs = [copy.spec for copy in copies]
         self._board.lane_up(spec.partition for spec in specs)
         links = {spec.partition.link for spec in specs}
-        ends = [self._ends[link] for link in sorted(links)]
+        clusters = [self._link_clusters[link] for link in sorted(links)]
         self._engine.send(
-            lane, encode_assignment(ends, specs, clear_in_s=clear_in_s, pid=self.lanes[lane].pid)
+            lane, encode_assignment(clusters, specs, clear_in_s=clear_in_s, pid=self.lanes[lane].pid)
         )
 
     def _is_stopped(self, partition: MirrorPartition) -> bool:

@@ -219,7 +219,7 @@ class Mirror:
         self._keeper = LaneKeeper(
             engine,
             self.board,
-            self._clusters.ends(),
+            self._clusters.link_clusters(),
             {link.name: self._clusters.flight_s(link.name) for link in settings.links},
             count=count,
             now=clock_of_waits(),

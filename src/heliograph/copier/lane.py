@@ -29,7 +29,7 @@ from heliograph.copier.spec import CopySpec
 from heliograph.copier.surroundings import Surroundings
 from heliograph.copier.topic_ids import SOURCE, TARGET
 from heliograph.copier.vigil import Vigil
-from heliograph.copier.workers import Ends, Workers, line_of
+from heliograph.copier.workers import LaneLink, Workers, line_of
 from heliograph.model.events import Event, Trouble
 from heliograph.model.partition import MirrorPartition
 
@@ -59,7 +59,7 @@ class Lane:
         )
         self._shares = Shares(self._budget, on_free=self._workers.wake_fetchers)
         self._failed = failed
-        self._ends: dict[str, Ends] = {}
+        self._links: dict[str, LaneLink] = {}
         self._leases: dict[
             str, tuple[bool, bool]
         ] = {}  # whether they were exclusive, and alive, at the last look
@@ -76,19 +76,19 @@ class Lane:
     def copies(self) -> Mapping[MirrorPartition, PartitionCopy]:
         return {key: route.copy for key, route in self._routes.items()}
 
-    def link(self, name: str, ends: Ends) -> None:
+    def link(self, name: str, lane_link: LaneLink) -> None:
         """Make a link's clusters known before its partitions are assigned."""
-        self._ends[name] = ends
+        self._links[name] = lane_link
 
     def assign(self, spec: CopySpec, *, clear_in_s: float = 0.0) -> None:
         """`clear_in_s`: after that, whatever the last holder of the partition has sent is over."""
         if spec.partition in self._routes:
             return
-        ends = self._ends[spec.partition.link]
-        limit_bytes = 4 * ends.consumer.max_partition_fetch_bytes
+        lane_link = self._links[spec.partition.link]
+        limit_bytes = 4 * lane_link.consumer.max_partition_fetch_bytes
         clear_at = asyncio.get_running_loop().time() + clear_in_s if clear_in_s > 0 else CLEAR
-        copy = PartitionCopy(spec, limit_bytes, clear_at=clear_at, flight_s=ends.flight_s)
-        self._routes[spec.partition] = route = Route(copy, ends.source, ends.target)
+        copy = PartitionCopy(spec, limit_bytes, clear_at=clear_at, flight_s=lane_link.flight_s)
+        self._routes[spec.partition] = route = Route(copy, lane_link.source, lane_link.target)
         self._route(route)
         self._attend(copy)
 
@@ -107,12 +107,12 @@ class Lane:
 
     def renew(self, link: str, asked_at: float, lasts_s: float) -> None:
         """The driver's word on how long this link's partitions are ours."""
-        ends = self._ends.get(link)
-        if ends is None:
+        lane_link = self._links.get(link)
+        if lane_link is None:
             return
-        self._note_lease(link, ends)  # that it was over, though nobody has looked since
-        ends.lease.renew(asked_at, lasts_s)
-        self._note_lease(link, ends)
+        self._note_lease(link, lane_link)  # that it was over, though nobody has looked since
+        lane_link.lease.renew(asked_at, lasts_s)
+        self._note_lease(link, lane_link)
 
     def wants_exclusion(self) -> list[str]:
         """The links that an exclusive lease is needed for."""
@@ -121,11 +121,11 @@ class Lane:
     def lapse(self) -> None:
         """Close the lines of links whose lease is over. To be called every now and then."""
         self._workers.lapse()
-        for link, ends in self._ends.items():
-            self._note_lease(link, ends)
+        for link, lane_link in self._links.items():
+            self._note_lease(link, lane_link)
 
-    def _note_lease(self, link: str, ends: Ends) -> None:
-        held = (ends.lease.exclusive, ends.lease.alive)
+    def _note_lease(self, link: str, lane_link: LaneLink) -> None:
+        held = (lane_link.lease.exclusive, lane_link.lease.alive)
         if self._leases.get(link) == held:
             return
         self._leases[link] = held
@@ -198,11 +198,11 @@ class Lane:
 
     def _move_fetches(self, route: Route, leader: Leader | None) -> None:
         if route.source_leader is not None:
-            self._workers.fetcher(self._ends_of(route), route.source_leader.node).discard(route.copy)
+            self._workers.fetcher(self._lane_link_of(route), route.source_leader.node).discard(route.copy)
             route.copy.interrupted(Trouble(Event.LEADER_MOVED, "the source partition has a new leader"))
         route.source_leader = leader
         if leader is not None:
-            self._workers.fetcher(self._ends_of(route), leader.node).add(route.copy)
+            self._workers.fetcher(self._lane_link_of(route), leader.node).add(route.copy)
         self._attend(route.copy)
 
     def _move_appends(self, route: Route, leader: Leader | None) -> None:
@@ -228,10 +228,10 @@ class Lane:
         """A leader that was replaced because it hangs owes its answers for as long as the request timeout."""
         waits = route.copy.phase in {Phase.DRAIN, *OVER} and not route.copy.settled
         if waits and (route.target_leader is None or route.target_leader.node != old_node):
-            self._workers.close_lines(self._ends_of(route), old_node)
+            self._workers.close_lines(self._lane_link_of(route), old_node)
 
-    def _ends_of(self, route: Route) -> Ends:
-        return self._ends[route.copy.spec.partition.link]
+    def _lane_link_of(self, route: Route) -> LaneLink:
+        return self._links[route.copy.spec.partition.link]
 
     async def _keep_routed(self) -> None:
         """Whoever has no leader waits for one: ask again until there is. And look at all now and then: a topic that is
@@ -267,7 +267,7 @@ class Lane:
             return
         if copy.phase is Phase.STOPPED:
             if route.source_leader is not None:
-                self._workers.fetcher(self._ends_of(route), route.source_leader.node).discard(copy)
+                self._workers.fetcher(self._lane_link_of(route), route.source_leader.node).discard(copy)
             return
         if copy.wants_resync:
             if route.resync is None or route.resync.done():
@@ -281,7 +281,7 @@ class Lane:
             route.telling = asyncio.get_running_loop().call_later(TOLD_AFTER_S, self._tell_of_lease, route)
         self._offer(route)
         if route.source_leader is not None and copy.fetch_offset() is not None:
-            self._workers.fetcher(self._ends_of(route), route.source_leader.node).wake()
+            self._workers.fetcher(self._lane_link_of(route), route.source_leader.node).wake()
 
     def _tell_of_lease(self, route: Route) -> None:
         """It takes a heartbeat to get a lease; whoever waits longer says so."""
@@ -302,7 +302,7 @@ class Lane:
             self._workers.forget_appends(route.copy)  # the line it leaves may not have come to it yet
             route.line = wanted
         if wanted == route.line or wanted.careful == route.line.careful:
-            sender = self._workers.sender(self._ends_of(route), route.target_leader.node, route.line)
+            sender = self._workers.sender(self._lane_link_of(route), route.target_leader.node, route.line)
             sender.offer(route.copy)
 
     async def _resynchronise(self, route: Route) -> None:

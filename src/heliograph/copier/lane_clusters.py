@@ -15,12 +15,12 @@ from heliograph.copier.lane import Lane
 from heliograph.copier.lease import Lease
 from heliograph.copier.ports import SourcePort, TargetPort
 from heliograph.copier.spec import CopySpec
-from heliograph.copier.workers import Ends
+from heliograph.copier.workers import LaneLink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkEnds:
-    """A link as a lane sees it: two clusters by name, with the properties to use for each."""
+class LinkClusters:
+    """A link as a lane is sent it: two clusters by name, with the properties to use for each."""
 
     link: str
     source: str
@@ -48,22 +48,22 @@ class LaneClusters:
         self._clients: dict[tuple[str, ClientProperties], ClusterClient] = {}
         self._links: dict[str, tuple[ClusterClient, ClusterClient]] = {}
 
-    def open(self, ends: LinkEnds) -> None:
+    def open(self, clusters: LinkClusters) -> None:
         """Make a link's clusters known. One that is away now is looked for until it is there; nobody waits for it."""
-        if ends.link in self._links:
+        if clusters.link in self._links:
             return
         consumer, producer = (
-            parse_properties(ends.source_properties),
-            parse_properties(ends.target_properties),
+            parse_properties(clusters.source_properties),
+            parse_properties(clusters.target_properties),
         )
-        source, target = self._client(ends.source, consumer), self._client(ends.target, producer)
-        self._links[ends.link] = (source, target)
+        source, target = self._client(clusters.source, consumer), self._client(clusters.target, producer)
+        self._links[clusters.link] = (source, target)
         # Connections of its own for each link: a long poll of one must not hold up another's fetches.
         self._lane.link(
-            ends.link,
-            Ends(
-                self._make_source(source, ends.link),
-                self._make_target(target, ends.link),
+            clusters.link,
+            LaneLink(
+                self._make_source(source, clusters.link),
+                self._make_target(target, clusters.link),
                 consumer,
                 producer,
                 self._make_lease(),

@@ -81,7 +81,7 @@ class TargetPort(Protocol):
 
     async def line_to(self, node: int, name: LineName) -> LinePort: ...
 
-    async def ends(self, node: int, wheres: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+    async def log_ends(self, node: int, wheres: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """The log ends of these partitions by their leader; those it refuses to tell are left out."""
         ...
 

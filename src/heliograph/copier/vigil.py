@@ -62,7 +62,7 @@ class Vigil:
     async def _compare_ends(self, target: TargetPort, node: int, routes: list[Route]) -> None:
         try:
             async with asyncio.timeout(ANSWER_LIMIT_S):
-                ends = await target.ends(node, [r.copy.spec.partition.target for r in routes])
+                ends = await target.log_ends(node, [r.copy.spec.partition.target for r in routes])
         except (RequestFailed, ProtocolError, TimeoutError):
             return  # a broker that is away is found by whoever has something to append
         for route in routes:

@@ -26,8 +26,8 @@ SLOW_LINES_PER_BROKER = 16  # as good as one each, and bounded
 
 
 @dataclass(slots=True)
-class Ends:
-    """The clusters' clients a link copies between, the consumer's and producer's properties, and the link's lease.
+class LaneLink:
+    """A link on a lane: ports to its clusters, the consumer's and the producer's properties, and the link's lease.
 
     `flight_s`: how long an append without an answer may still be on its way (cluster/flight.py).
     """
@@ -71,20 +71,20 @@ class Workers:
         self._senders: dict[tuple[int, int, LineName], Sender] = {}
         self._limits: dict[int, FetchLimits] = {}
 
-    def fetcher(self, ends: Ends, node: int) -> Fetcher:
-        key = (id(ends.source), node)
+    def fetcher(self, link: LaneLink, node: int) -> Fetcher:
+        key = (id(link.source), node)
         fetcher = self._fetchers.get(key)
         if fetcher is None:
-            limits = self._limits_of(ends)
-            fetcher = Fetcher(ends.source, node, limits, ends.lease, self._on_change, self._wall_ms)
+            limits = self._limits_of(link)
+            fetcher = Fetcher(link.source, node, limits, link.lease, self._on_change, self._wall_ms)
             self._fetchers[key] = fetcher
             self._spawn(fetcher.run())
         return fetcher
 
-    def _limits_of(self, ends: Ends) -> FetchLimits:
-        consumer = ends.consumer
+    def _limits_of(self, link: LaneLink) -> FetchLimits:
+        consumer = link.consumer
         return self._limits.setdefault(
-            id(ends.source),
+            id(link.source),
             FetchLimits(
                 self._budget,
                 lambda: sum(fetcher.active for fetcher in self._fetchers.values()),
@@ -94,17 +94,17 @@ class Workers:
             ),
         )
 
-    def sender(self, ends: Ends, node: int, name: LineName) -> Sender:
-        key = (id(ends.target), node, name)
+    def sender(self, link: LaneLink, node: int, name: LineName) -> Sender:
+        key = (id(link.target), node, name)
         sender = self._senders.get(key)
         if sender is None:
             sender = self._senders[key] = Sender(
-                ends.target,
+                link.target,
                 node,
                 name,
-                ends.lease,
-                request_bytes=ends.producer.max_request_size,
-                in_flight=ends.producer.max_in_flight_requests_per_connection,
+                link.lease,
+                request_bytes=link.producer.max_request_size,
+                in_flight=link.producer.max_in_flight_requests_per_connection,
                 on_settled=self._on_change,
                 on_slow=self._on_slow,
             )
@@ -121,10 +121,10 @@ class Workers:
         for sender in self._senders.values():
             sender.discard(copy)
 
-    def close_lines(self, ends: Ends, node: int) -> None:
+    def close_lines(self, link: LaneLink, node: int) -> None:
         """Nobody waits for this broker's answers any more."""
         for (target, number, _), sender in self._senders.items():
-            if target == id(ends.target) and number == node:
+            if target == id(link.target) and number == node:
                 sender.close(Disconnected(f"broker {node} does not answer, and leads the partition no more"))
 
     def wake_fetchers(self) -> None:

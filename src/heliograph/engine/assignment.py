@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from heliograph.copier.lane_clusters import LinkEnds
+from heliograph.copier.lane_clusters import LinkClusters
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.spec import CopySpec
 from heliograph.engine.frames import Message
@@ -73,7 +73,7 @@ def decode_progress(row: list[Any]) -> Progress:
 
 
 def encode_assignment(
-    links: list[LinkEnds], specs: list[CopySpec], *, clear_in_s: float = 0.0, pid: int | None = None
+    links: list[LinkClusters], specs: list[CopySpec], *, clear_in_s: float = 0.0, pid: int | None = None
 ) -> list[Message]:
     """The messages that give a lane these partitions: the clusters first, then the partitions in portions.
 
@@ -82,7 +82,7 @@ def encode_assignment(
     """
     portions = [specs[at : at + SPECS_PER_FRAME] for at in range(0, len(specs), SPECS_PER_FRAME)]
     return [
-        {"type": "links", "links": [asdict(ends) for ends in links]},
+        {"type": "links", "links": [asdict(each) for each in links]},
         *(
             {
                 "type": "assign",
@@ -95,8 +95,8 @@ def encode_assignment(
     ]
 
 
-def decode_links(message: Message) -> list[LinkEnds]:
-    return [LinkEnds(**ends) for ends in message["links"]]
+def decode_links(message: Message) -> list[LinkClusters]:
+    return [LinkClusters(**each) for each in message["links"]]
 
 
 def decode_specs(message: Message) -> list[CopySpec]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from heliograph.copier.lane import Lane
-from heliograph.copier.lane_clusters import LinkEnds
+from heliograph.copier.lane_clusters import LinkClusters
 from heliograph.copier.spec import CopySpec
 from heliograph.engine.assignment import Progress, decode_links, decode_specs, encode_progress, progress_of
 from heliograph.engine.frames import Message
@@ -26,7 +26,7 @@ ROWS_PER_FRAME = 1000
 class Links(Protocol):
     """Where a lane's links lead; copier.LaneClusters is the real one."""
 
-    def open(self, ends: LinkEnds) -> None: ...
+    def open(self, clusters: LinkClusters) -> None: ...
 
     def assign(self, specs: Iterable[CopySpec], *, clear_in_s: float = 0.0) -> None: ...
 
@@ -94,8 +94,8 @@ class LaneOrders:
             order = await self._orders.get()
             match order.get("type"):
                 case "links":
-                    for ends in decode_links(order):
-                        self._links.open(ends)
+                    for clusters in decode_links(order):
+                        self._links.open(clusters)
                     self._send(self.beat())  # nothing is sent before the driver's first word on these links
                 case "assign" if order["pid"] in (None, self._pid):
                     self._links.assign(decode_specs(order), clear_in_s=order["clear_in_s"])
