@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import heliograph
 from heliograph.model.admission import (
+    AFRESH,
     Admitted,
     Drift,
     LastBatch,
@@ -228,3 +232,34 @@ def test_what_is_admitted_goes_on_at_the_targets_end_and_never_beyond_the_source
         assert facts.last_batch is None or facts.last_batch.producer_id == OURS
     else:
         assert verdict.hint
+
+
+def test_the_advice_to_delete_a_target_topic_is_given_in_one_place_and_says_what_is_lost() -> None:
+    package = Path(heliograph.__file__).parent
+    advice = re.compile("delete (the target|it )")
+    told = [path.name for path in package.rglob("*.py") if advice.search(path.read_text())]
+    assert told == ["admission.py"]
+    assert advice.search(AFRESH)
+    assert "are lost" in AFRESH
+    assert "start at offset 0" in AFRESH
+
+
+def test_nobody_is_told_to_delete_what_could_not_be_mirrored_again() -> None:
+    """Source records are gone, so its log starts above 0: a new target would be refused."""
+    behind = replace(
+        HALF_WAY, source_start=5, source_end=9, target_end=3, last_batch=ours(2), last_sequence=2
+    )
+    lost = admit_partition(behind)
+    assert isinstance(lost, Refused)
+    assert lost.reason is StopReason.LOST
+    assert "keep the target topic" in lost.hint
+    again = admit_partition(replace(behind, target_end=0, last_batch=None, last_sequence=None))
+    assert isinstance(again, Refused)
+    assert again.reason is StopReason.LOG_START
+
+
+def test_a_target_topic_with_too_few_partitions_is_given_more_and_not_deleted() -> None:
+    few = admit_topic(replace(TOPIC, target_partitions=2))
+    assert few is not None
+    assert "--partitions 3" in few.hint
+    assert AFRESH not in few.hint

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from heliograph.cluster.log_reads import LogSpan, ProducerState
 from heliograph.copier.ports import Batch
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
-from heliograph.model.admission import Admitted, LastBatch, PartitionFacts, Refused, admit_partition
+from heliograph.model.admission import AFRESH, Admitted, LastBatch, PartitionFacts, Refused, admit_partition
 from heliograph.model.errors import PartitionStop
 from heliograph.model.position import Position
 from heliograph.model.states import StopReason
@@ -152,7 +152,7 @@ def _expect_batch(answer: Answer, target_end: int) -> Batch:
         raise PartitionStop(
             StopReason.ANCHOR,
             f"the target ends at {target_end} but its last batch cannot be read",
-            hint="compaction or another tool changed the target topic: delete it to mirror it afresh",
+            hint=f"compaction or another tool changed the target topic: see its cleanup.policy; {AFRESH}",
         )
     return answer
 
@@ -170,6 +170,5 @@ def _compare(last: Batch, source: LogSpan) -> Generator[Question, Answer, int]:
     raise PartitionStop(
         StopReason.ANCHOR,
         f"the target's last batch [{header.base_offset}, {header.next_offset}) differs from the source's",
-        hint="the source was truncated or recreated, or the target changed: delete the target topic to mirror it"
-        " afresh",
+        hint=f"the source was truncated or recreated, or the target changed: compare both topics; {AFRESH}",
     )

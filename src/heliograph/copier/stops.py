@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from heliograph.model.admission import AFRESH
 from heliograph.model.errors import PartitionStop
 from heliograph.model.events import Event, Trouble
 from heliograph.model.states import StopReason
-
-_AFRESH = "delete the target topic to mirror it afresh"
 
 
 def truncated(known: int, found: int) -> Trouble:
@@ -20,8 +19,8 @@ def diverged(diverged_at: int, target_end: int) -> PartitionStop:
     return PartitionStop(
         StopReason.DIVERGED,
         f"the source was truncated at {diverged_at}, the target holds its former offsets [{diverged_at}, {target_end})",
-        hint="records that consumers of the target may have read are gone from the source: compare both topics, then"
-        f" {_AFRESH}",
+        hint="records that consumers of the target may have read are gone from the source: compare both topics;"
+        f" {AFRESH}",
     )
 
 
@@ -30,7 +29,7 @@ def stamped(offset: int) -> PartitionStop:
         StopReason.TOPIC_CONFIG,
         f"the target's broker has written its own time into the batch at offset {offset}",
         hint="set message.timestamp.type=CreateTime on the target topic; the timestamps from this offset on are not the"
-        f" source's: {_AFRESH}",
+        f" source's; {AFRESH}",
     )
 
 
@@ -39,7 +38,7 @@ def rival(offset: int) -> PartitionStop:
         StopReason.RIVAL,
         f"somebody else appended offset {offset}, of old records, while this lane held the exclusive right to",
         hint="two mirrors write to one topic, or a clock is wrong: compare both topics from this offset on; if they"
-        f" differ, {_AFRESH}",
+        f" differ: {AFRESH}",
     )
 
 
@@ -47,5 +46,5 @@ def wrong_place(expected: int, actual: int) -> PartitionStop:
     return PartitionStop(
         StopReason.WRONG_PLACE,
         f"the batch for offset {expected} was appended at {actual}: somebody else writes to the target",
-        hint=f"only the link may write to a mirrored topic: stop the other writer, then {_AFRESH}",
+        hint=f"only the link may write to a mirrored topic: find and stop the other writer; {AFRESH}",
     )

@@ -5,11 +5,16 @@ from __future__ import annotations
 from uuid import UUID
 
 from heliograph.cluster.metadata import NO_ID
+from heliograph.model.admission import AFRESH
 from heliograph.model.errors import PartitionStop
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import StopReason
 
 SOURCE, TARGET = "source", "target"
+_HINTS = {
+    SOURCE: f"the target holds records of the former source topic: compare both topics; {AFRESH}",
+    TARGET: f"look who did it; if the new target topic is empty, start the mirror again; if not: {AFRESH}",
+}
 
 
 class TopicIds:
@@ -35,7 +40,7 @@ class TopicIds:
         return PartitionStop(
             StopReason.RECREATED,
             f"the {side} topic {self._names[side]} was deleted and created again",
-            hint="compare both topics; to mirror it afresh, delete the target topic and start the mirror again",
+            hint=_HINTS[side],
         )
 
 

@@ -16,6 +16,14 @@ from dataclasses import dataclass
 from heliograph.model.position import SEQUENCES, Position, next_sequence
 from heliograph.model.states import StopReason
 
+# The only advice that destroys something: it always says what. A new mirror of a log that starts above 0 is refused
+# (`log_start`), so that whoever deletes the target topic then has nothing.
+AFRESH = (
+    "to mirror it afresh, stop the mirror, delete the target topic and start the mirror again: records that only the"
+    " target holds are lost, all others are copied again, and the source's log must still start at offset 0"
+)
+KEEP = "to keep the target topic as it is, exclude the topic, or choose another naming for the link (naming: prefix)"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
@@ -101,9 +109,18 @@ def admit_topic(facts: TopicFacts) -> Refused | None:
             reason=StopReason.PARTITIONS,
             message=f"the source topic has {facts.source_partitions} partitions, the target topic"
             f" {facts.target_partitions}",
-            hint="delete the target topic and let Heliograph create it, or give both the same number of partitions",
+            hint=_partitions_hint(facts),
         )
     return admit_config(facts.target_config)
+
+
+def _partitions_hint(facts: TopicFacts) -> str:
+    if facts.target_partitions < facts.source_partitions:
+        return (
+            "add partitions to the target topic (kafka-topics.sh --alter --topic TOPIC --partitions"
+            f" {facts.source_partitions}), then start the mirror again"
+        )
+    return f"{KEEP}; {AFRESH}"
 
 
 # What a target topic must be set to, so that its broker appends batches as they are.
@@ -132,16 +149,15 @@ def admit_partition(facts: PartitionFacts) -> Admitted | Refused:
         return Refused(
             reason=StopReason.TARGET_AHEAD,
             message=f"the target ends at {facts.target_end}, above the source's end {facts.source_end}",
-            hint="the source was truncated or recreated, or somebody else writes to the target: compare both topics,"
-            " then delete the target topic to mirror it afresh",
+            hint="the source was truncated or recreated, or somebody else writes to the target: compare both topics;"
+            f" {AFRESH}",
         )
     if facts.last_batch is not None and facts.last_batch.producer_id != facts.producer_id:
         return Refused(
             reason=StopReason.FOREIGN,
             message=f"the target's last batch before offset {facts.target_end} was not written by this link"
             f" (producer id {facts.last_batch.producer_id})",
-            hint="only the link may write to a mirrored topic: stop the other writer, then delete the target topic"
-            " to mirror it afresh",
+            hint=f"only the link may write to a mirrored topic: find the other writer; {KEEP}; {AFRESH}",
         )
     wrong = _wrong_sequence(facts)
     if wrong is not None:
@@ -154,7 +170,7 @@ def admit_partition(facts: PartitionFacts) -> Admitted | Refused:
             reason=StopReason.FOREIGN,
             message=f"the target is empty up to {facts.target_end} and nothing there shows who wrote it, while the"
             f" source still holds offsets [{facts.source_start}, {at})",
-            hint="delete the target topic to mirror it afresh",
+            hint=AFRESH,
         )
     return Admitted(position=Position(source=at, target=facts.target_end, sequence=facts.next_sequence))
 
@@ -172,7 +188,7 @@ def _wrong_sequence(facts: PartitionFacts) -> Refused | None:
         reason=StopReason.SEQUENCE,
         message=f"the target ends at {facts.target_end}, where this link's last sequence would be {expected}, but it"
         f" is {said}",
-        hint="somebody else wrote to the target topic: delete it to mirror it afresh",
+        hint=f"somebody else wrote to the target topic: find the writer, and compare both topics; {AFRESH}",
     )
 
 
@@ -188,5 +204,7 @@ def _behind(facts: PartitionFacts) -> Refused:
     return Refused(
         reason=StopReason.LOST,
         message=f"source offsets {lost} are gone: retention overtook the mirror",
-        hint="delete the target topic to mirror what is left afresh, and give the source a longer retention",
+        hint="keep the target topic, it cannot be made again: a new mirror of a log that starts above 0 is not built"
+        " yet; exclude the topic, and raise retention.ms or retention.bytes of source topics that a mirror may fall"
+        " behind on",
     )
