@@ -11,7 +11,7 @@ from heliograph.copier.budget import ByteBudget, Parcel
 from heliograph.copier.clearance import CLEAR
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.phases import Phase
-from heliograph.copier.recovery import APPEND_ANSWERS, Stop
+from heliograph.copier.recovery import APPEND_ANSWERS, Resynchronise, Stop
 from heliograph.model.errors import Disconnected, PartitionStop
 from heliograph.model.events import Event, Trouble
 from heliograph.model.states import StopReason
@@ -40,6 +40,7 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
         self.asked_clear = True  # whether the target was asked since then
         self.diverged_at: int | None = None
         self.exclusive = True  # the link's lease
+        self.raced_at: int | None = None  # where somebody was first with old records, as an answer says
 
     @initialize(clear=st.booleans())
     def begin(self, clear: bool) -> None:
@@ -130,9 +131,15 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
     def appended_below(self, distance: int) -> None:
         outgoing = self.in_flight.pop(0)
         active = self.copy.phase in (Phase.PROBE, Phase.STREAM)
+        self.note_race(outgoing)
         self.copy.appended(outgoing.start.source - distance)
         self.may_take = False
         assert not active or self.copy.phase in (Phase.DRAIN, Phase.RESYNC)
+
+    def note_race(self, outgoing: Append) -> None:
+        """Nobody else may append old records, once all of others' is over."""
+        if outgoing.perishable and self.clear:
+            self.raced_at = outgoing.start.target
 
     @precondition(lambda self: self.in_flight)
     @rule(distance=st.integers(1, 5))
@@ -145,7 +152,10 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
     @precondition(lambda self: self.in_flight)
     @rule(code=codes)
     def append_refused(self, code: int) -> None:
-        self.in_flight.pop(0)
+        outgoing = self.in_flight.pop(0)
+        answer = APPEND_ANSWERS.get(code)
+        if isinstance(answer, Resynchronise) and answer.event is Event.RACED:
+            self.note_race(outgoing)
         active = self.copy.phase in (Phase.PROBE, Phase.STREAM)
         self.copy.refused(code, "")
         self.may_take = False
@@ -197,6 +207,11 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
         if self.diverged_at is not None and next_offset > self.diverged_at:
             assert self.copy.stopped is not None
             assert self.copy.stopped.reason == StopReason.DIVERGED
+            return
+        raced_at, self.raced_at = self.raced_at, None
+        if raced_at is not None and next_offset > raced_at:
+            assert self.copy.stopped is not None
+            assert self.copy.stopped.reason == StopReason.RIVAL
             return
         assert self.copy.phase is Phase.PROBE
         fell_back = self.position is not None and next_offset < self.position
