@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 
-from .many import in_words, run_many
+from .many import in_words, run_many, too_small
 from .world import run_seed
 
 
@@ -46,6 +46,9 @@ def _run_many(seeds: range) -> int:
         if verdict.wrong:
             wrong += 1
             _say(f"\r{verdict.command}    # {verdict.wrong}")
+        elif too_small(verdict):
+            wrong += 1
+            _say(f"\r{verdict.command}    # too small: {verdict.met}")
         rate = len(verdicts) / (time.monotonic() - began)
         _say(f"\r{len(verdicts)} of {len(seeds)} seeds, {wrong} wrong, {rate:.0f}/s ", end="")
     _say(f"\n{in_words(verdicts)}")

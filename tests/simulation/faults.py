@@ -20,6 +20,7 @@ class Faults:
     def __init__(self, world: World) -> None:
         self._world = world
         self._chance = world.chance
+        self.happened = 0
         self.brokers = BrokerFaults(world, self._kill_lane)
         self._kinds: dict[str, Callable[[], None]] = {
             "lane freezes": self._freeze_lane,
@@ -49,6 +50,7 @@ class Faults:
         return set(self._kinds)
 
     def _happen(self, kind: str) -> None:
+        self.happened += 1
         self._world.tell("FAULT:", kind)
         self._kinds[kind]()
 

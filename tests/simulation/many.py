@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from statistics import median
 
-from .world import Verdict, run_seed
+from .plan import FEWEST_APPENDS, FEWEST_FAULTS
+from .world import Met, Verdict, run_seed
 
 CHUNK = 10
+FLOORS = Met(partitions=3, links=2, appends=FEWEST_APPENDS, faults=FEWEST_FAULTS)
 
 
 def _run_chunk(seeds: range) -> list[Verdict]:
@@ -23,13 +25,22 @@ def run_many(seeds: range) -> Iterator[Verdict]:
             yield from verdicts
 
 
+def too_small(verdict: Verdict) -> bool:
+    """Whether its world has met less than a seed must."""
+    return any(met < floor for met, floor in zip(verdict.met, FLOORS, strict=True))
+
+
 def in_words(verdicts: Sequence[Verdict]) -> str:
-    """Medians, and how many met what nothing can guard against."""
+    """Medians, the least, and how many met what nothing can guard against."""
     excused = sum(verdict.excused for verdict in verdicts)
+    columns = list(zip(*(verdict.met for verdict in verdicts), strict=True))
     return (
-        f"medians: {median(v.partitions for v in verdicts):.0f} partitions,"
-        f" {median(v.appends for v in verdicts):.0f} appends, {median(v.faults for v in verdicts):.0f} faults,"
-        f" {median(v.took_s for v in verdicts):.0f} virtual seconds;"
-        f" at least {min(v.appends for v in verdicts)} appends and {min(v.faults for v in verdicts)} faults;"
-        f" {excused} of {len(verdicts)} met what nothing can guard against, and need only stop loudly"
+        f"medians: {_listed([median(column) for column in columns])},"
+        f" {median(v.took_s for v in verdicts):.0f} virtual seconds; least: {_listed([min(c) for c in columns])};"
+        f" {sum(map(too_small, verdicts))} of {len(verdicts)} below the floors ({_listed(FLOORS)});"
+        f" {excused} met what nothing can guard against, and need only stop loudly"
     )
+
+
+def _listed(numbers: Sequence[float]) -> str:
+    return ", ".join(f"{number:.0f} {name}" for number, name in zip(numbers, Met._fields, strict=True))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .conditions import ORDINARY, UNBOUND, Bounds, Conditions
 from .source_content import AGES_HOURS, BATCHES, KINDS
 
 FAULTS_FROM_S, FAULTS_UNTIL_S = 4.0, 90.0
 GROWN_BY_S = 85.0
-FEWEST_FAULTS = 5
+FEWEST_FAULTS, FEWEST_APPENDS = 5, 200
 PARTITIONS = 5
+OF_FIRST_LINK = 3
 
 # How long a process stands still or is cut off: for a moment, for longer than leases last, for longer than it takes
 # until another holder sends old records.
@@ -58,6 +59,8 @@ LOUD = (
     "source recreated",
     "target stamps its time",
 )
+# Of these, those that stop every partition of the topic.
+LOUD_FOR_TOPIC = ("target recreated", "source recreated", "target stamps its time")
 # Kinds of content that the target can always compare: what a race without an election needs.
 COMPARED_KINDS = ("fresh", "alike", "big", "future")
 # Kinds of which some wait for a lease, or until appends of the last holder are over.
@@ -79,6 +82,7 @@ class Rhythm:
 class Content:
     kind: str
     rhythm: Rhythm
+    batches: int = BATCHES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +133,7 @@ def plan_of(seed: int) -> Plan:
             "foreign writer",
             all_kinds.index("alike"),
         )  # only the sequence tells that one is too many
+    topics = _lengthened(topics, loud, loud_at)
     if loud:
         faults.append((_when(chance), loud))
     return Plan(
@@ -157,7 +162,32 @@ def _topics(chance: random.Random, kinds: tuple[str, ...]) -> tuple[tuple[Conten
     chosen = [chance.choice(lasting) for _ in range(PARTITIONS)]
     chosen[chance.randrange(PARTITIONS)] = chance.choice(kinds)
     contents = [Content(kind=kind, rhythm=rhythm_of(chance)) for kind in chosen]
-    return tuple(contents[:3]), tuple(contents[3:])
+    return tuple(contents[:OF_FIRST_LINK]), tuple(contents[OF_FIRST_LINK:])
+
+
+def _lengthened(
+    topics: tuple[tuple[Content, ...], ...], loud: str, loud_at: int
+) -> tuple[tuple[Content, ...], ...]:
+    """What may be stopped early counts for nothing: the partitions that are copied to their end make up for it, so that
+    every world sees FEWEST_APPENDS. They grow in larger steps, which costs no more turns."""
+    of_first_link = loud_at < OF_FIRST_LINK
+
+    def lasts(at: int, content: Content) -> bool:
+        same_topic = (at < OF_FIRST_LINK) is of_first_link
+        stopped = same_topic if loud in LOUD_FOR_TOPIC else bool(loud) and at == loud_at
+        return not stopped and content.kind not in REFUSED_KINDS
+
+    contents = [content for topic in topics for content in topic]
+    lasting = [lasts(at, content) for at, content in enumerate(contents)]
+    batches = max(BATCHES, -(-FEWEST_APPENDS // sum(lasting)))
+    steps = -(-batches // BATCHES)
+    longer = [
+        replace(content, batches=batches, rhythm=replace(content.rhythm, count=content.rhythm.count * steps))
+        if last
+        else content
+        for content, last in zip(contents, lasting, strict=True)
+    ]
+    return tuple(longer[:OF_FIRST_LINK]), tuple(longer[OF_FIRST_LINK:])
 
 
 def rhythm_of(chance: random.Random) -> Rhythm:

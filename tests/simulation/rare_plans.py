@@ -13,10 +13,10 @@ def of_kinds(plan: Plan, *kinds: str, rhythm: Rhythm | None = None) -> Plan:
     chance = random.Random(plan.seed)
 
     def content_of(content: Content) -> Content:
-        pace = (
-            replace(rhythm, every_s=rhythm.every_s * chance.uniform(0.8, 1.2)) if rhythm else content.rhythm
-        )
-        return Content(kind=chance.choice(kinds), rhythm=pace)
+        if rhythm:
+            pace = replace(rhythm, every_s=rhythm.every_s * chance.uniform(0.8, 1.2))
+            content = Content(kind=content.kind, rhythm=pace)
+        return replace(content, kind=chance.choice(kinds))
 
     topics = tuple(tuple(map(content_of, topic)) for topic in plan.topics)
     return replace(plan, topics=topics, racing=plan.racing and set(kinds) <= set(COMPARED_KINDS))

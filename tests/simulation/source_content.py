@@ -15,7 +15,7 @@ from tests.wire.batches import make_batch
 from .raw_batch import HOUR_MS
 
 EPOCH_MS = 1_790_000_000_000  # the wall clock's reading when a simulation begins
-BATCHES = 64  # of each partition
+BATCHES = 64  # of a partition, where a plan does not say more
 BIG_AT = {"big": 0, "big and old": 7}  # which batch is too large for the target
 BIG_BYTES = 400
 
@@ -40,14 +40,11 @@ class Made(NamedTuple):
 
 
 @cache
-def content(kind: str, version: int = 0) -> tuple[Made, ...]:
+def made(kind: str, at: int, version: int = 0) -> Made:
     """`version`: another history of the same topic has other records and, partly, other boundaries."""
-    made = []
-    for at in range(BATCHES):
-        count = 1 if kind == "alike" else (1, 2, 1, 3)[(at + version) % 4]
-        data = _batch(kind, version, at, count)
-        made.append(Made(read_header(memoryview(data)), bytes(data)))
-    return tuple(made)
+    count = 1 if kind == "alike" else (1, 2, 1, 3)[(at + version) % 4]
+    data = _batch(kind, version, at, count)
+    return Made(read_header(memoryview(data)), bytes(data))
 
 
 def _batch(kind: str, version: int, at: int, count: int) -> bytearray:

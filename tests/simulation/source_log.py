@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from .model_broker import ModelPartition
 from .model_topic import ModelTopic
-from .plan import Rhythm
+from .plan import Content
 from .raw_batch import DAY_MS
 from .replica import Stored
-from .source_content import BATCHES, content
+from .source_content import made
 
 if TYPE_CHECKING:
     from .sim_cluster import SimCluster
@@ -19,19 +19,16 @@ if TYPE_CHECKING:
 class SourceLog(ModelTopic):
     """`on_change()`: something is there to be fetched. `on_cut(offset)`: from there on the source is another one."""
 
-    def __init__(
-        self, make: Callable[[str], ModelPartition], cluster: SimCluster, kind: str, rhythm: Rhythm
-    ) -> None:
+    def __init__(self, make: Callable[[str], ModelPartition], cluster: SimCluster, content: Content) -> None:
         super().__init__(make)
         self.on_change: Callable[[], None] = lambda: None
         self.on_cut: Callable[[int], None] = lambda _: None
         self._world = cluster.world
-        self._kind = kind
-        self._rhythm = rhythm
+        self._content = content
         self._next_batch = 0
         self._version = 0
-        self._grow(rhythm.present)
-        self._world.after(rhythm.every_s, self._keep_growing)
+        self._grow(content.rhythm.present)
+        self._world.after(content.rhythm.every_s, self._keep_growing)
 
     @property
     def log(self) -> Sequence[Stored]:
@@ -43,7 +40,7 @@ class SourceLog(ModelTopic):
 
     @property
     def complete(self) -> bool:
-        return self._next_batch >= BATCHES
+        return self._next_batch >= self._content.batches
 
     def holding(self, offset: int) -> Stored | None:
         return None if self.partition is None else self.partition.leader_replica.holding(offset)
@@ -52,10 +49,11 @@ class SourceLog(ModelTopic):
         partition = self.partition
         if partition is None:
             return
-        more = content(self._kind, self._version)[self._next_batch : self._next_batch + count]
-        for header, data in more:
+        end = min(self._next_batch + count, self._content.batches)
+        for at in range(self._next_batch, end):
+            header, data = made(self._content.kind, at, self._version)
             partition.leader_replica.append(header, data, partition.truth.epoch)
-        self._next_batch += len(more)
+        self._next_batch = end
         self._replicate(partition)
 
     def _replicate(self, partition: ModelPartition) -> None:
@@ -67,8 +65,8 @@ class SourceLog(ModelTopic):
 
     def _keep_growing(self) -> None:
         if not self.complete:
-            self._grow(self._rhythm.count)
-            self._world.after(self._rhythm.every_s, self._keep_growing)
+            self._grow(self._content.rhythm.count)
+            self._world.after(self._content.rhythm.every_s, self._keep_growing)
             self.on_change()
 
     def move_leader(self, node: int) -> None:
@@ -94,7 +92,7 @@ class SourceLog(ModelTopic):
         self.partition.elect(self.partition.truth.leader)
         for node in self.partition.replicas:
             self.partition.hear(node)
-        self._begin_again(min(kept, BATCHES - 6))
+        self._begin_again(min(kept, self._content.batches - 6))
         if regrows:
             self._grow(len(held) - kept + 1)  # the new leader had it already
         self.on_change()
@@ -106,4 +104,4 @@ class SourceLog(ModelTopic):
 
     def _begin_again(self, next_batch: int) -> None:
         self._next_batch, self._version = next_batch, 1
-        self._world.after(self._rhythm.every_s, self._keep_growing)
+        self._world.after(self._content.rhythm.every_s, self._keep_growing)

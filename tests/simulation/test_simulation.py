@@ -10,10 +10,10 @@ import sys
 import pytest
 
 from .faults import Faults
-from .many import in_words, run_many
+from .many import FLOORS, in_words, run_many, too_small
 from .model_broker import ModelPartition, Waiting
 from .model_topic import ModelTopic
-from .plan import FEWEST_FAULTS, plan_of
+from .plan import plan_of
 from .planted import BUGS, find
 from .planted_bug import Planted
 from .requests import Produce
@@ -31,7 +31,15 @@ def test_the_copy_is_exact_or_loudly_stopped_in_a_thousand_worlds() -> None:
     wrong = [verdict for verdict in verdicts if verdict.wrong]
     assert not wrong, "\n".join(f"{verdict.command}    # {verdict.wrong}" for verdict in wrong)
     assert sum(verdict.excused for verdict in verdicts) <= MOST_EXCUSED * SEEDS, words
-    assert min(verdict.faults for verdict in verdicts) >= FEWEST_FAULTS
+    small = [f"{verdict.command}    # {verdict.met}" for verdict in verdicts if too_small(verdict)]
+    assert not small, f"less than {FLOORS}:\n" + "\n".join(small)
+
+
+def test_a_world_that_meets_less_than_a_floor_is_too_small() -> None:
+    verdict = run_seed(0)
+    assert not too_small(verdict._replace(met=FLOORS))
+    for name, floor in FLOORS._asdict().items():
+        assert too_small(verdict._replace(met=FLOORS._replace(**{name: floor - 1})))
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"rule {bug.rule}")

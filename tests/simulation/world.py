@@ -56,6 +56,16 @@ QUIET_EXPIRY_S = 7.0
 Trace = Callable[[str], None]
 
 
+class Met(NamedTuple):
+    """How much a world has met: partitions and links, batches that brokers of the target appended, faults that
+    happened."""
+
+    partitions: int
+    links: int
+    appends: int
+    faults: int
+
+
 class Verdict(NamedTuple):
     """`excused`: it met what nothing can guard against (PartitionJudge.misplaced_unawares)."""
 
@@ -63,9 +73,7 @@ class Verdict(NamedTuple):
     wrong: str
     took_s: float
     excused: bool
-    partitions: int
-    appends: int
-    faults: int
+    met: Met
 
     @property
     def command(self) -> str:
@@ -102,7 +110,7 @@ class World(Schedule):
         for link, contents in zip(LINKS, plan.topics, strict=True):
             self._make_topics(link, [content.kind for content in contents], contents)
         self.drivers: list[SimDriver] = []
-        self._faults = Faults(self)
+        self.faults = Faults(self)
         self.watch = Watch(self)
         self.after(MEND_S, self._mend)
         self.after(plan.expire_every_s, self._expire_producers)
@@ -132,7 +140,7 @@ class World(Schedule):
             )
 
         def source_log(number: int, make: Callable[[str], ModelPartition]) -> SourceLog:
-            return SourceLog(make, source, contents[number].kind, contents[number].rhythm)
+            return SourceLog(make, source, contents[number])
 
         many = range(len(contents))
         from_topic = source.add_topic(name, [(partial(source_log, n), partial(sources, n)) for n in many])
@@ -237,7 +245,7 @@ class World(Schedule):
         for cluster in self.clusters.values():
             cluster.thaw_all()
             for node in list(cluster.down):
-                self._faults.brokers.come_back(cluster, node)
+                self.faults.brokers.come_back(cluster, node)
         for judge in self.judges:
             judge.target.mend()
         for driver in self.drivers:
@@ -290,9 +298,12 @@ def run_plan(plan: Plan, trace: Trace | None = None) -> Verdict:
         wrong,
         world.now,
         any(judge.excused for judge in world.judges),
-        len(world.judges),
-        sum(judge.target.appends for judge in world.judges),
-        len(plan.faults),
+        Met(
+            len(world.judges),
+            len({judge.key.link for judge in world.judges}),
+            sum(judge.target.appends for judge in world.judges),
+            world.faults.happened,
+        ),
     )
 
 
