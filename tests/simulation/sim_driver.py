@@ -127,12 +127,15 @@ class SimDriver(Process):
         self.world.tell(self.name, "ends:", problem or "in good order")
         if problem is not None and not isinstance(problem, HeliographError):
             self.world.problem({"message": "a run ended", "exception": problem})
-        self.kill()
+        self.exit()
+        self._end()
 
     def kill(self) -> None:
-        if self.dead:
-            return
-        super().kill()
+        if not self.dead:
+            super().kill()
+            self._end()
+
+    def _end(self) -> None:
         self.jobs.stop()
         for lane in self.world.lanes:
             if lane.driver is self:

@@ -107,14 +107,15 @@ class SimLane(Process):
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._world.tell(self.name, "ends:", task.exception() or task.result())
+        self.exit()
         self._end(CLOSED)
 
     def kill(self) -> None:
         if not self.dead:
+            super().kill()
             self._end(BROKEN if self._world.chance.random() < BREAKS_HARD else CLOSED)
 
     def _end(self, farewell: Message) -> None:
-        super().kill()
         self._world.lanes.remove(self)
         for line in self.lines:
             line.drop_some()

@@ -4,6 +4,7 @@ does not."""
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Coroutine
 from typing import Any
 
@@ -95,6 +96,42 @@ def test_a_callback_that_raises_is_told_of_and_ends_nothing() -> None:
     stage.play(3.0)
     assert [context["exception"] for context in stage.problems] == [problem]
     assert stage.told == [(2.0, "on")]
+
+
+async def _linger(seconds: float) -> None:
+    """In a ring that nothing but Python's collector finds: the task, its coroutine, and what it waits for."""
+    ring = [asyncio.current_task()]
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    ring.append(future)  # type: ignore[arg-type]
+    await asyncio.sleep(seconds)
+    await future
+
+
+def test_python_tells_of_a_task_that_is_lost_and_not_of_those_of_a_process_that_was_killed() -> None:
+    for killed in (False, True):
+        stage = Stage()
+        stage.begin(_linger(1.0))
+        stage.schedule.at(2.0, stage.process.kill if killed else lambda: None)
+        stage.play(3.0)
+        gc.collect()
+        told = [str(context["message"]) for context in stage.problems]
+        assert told == ([] if killed else ["Task was destroyed but it is pending!"])
+
+
+def test_a_process_that_exits_cancels_its_tasks_and_one_that_goes_on_is_told_of() -> None:
+    async def stubborn() -> None:
+        try:
+            await asyncio.sleep(100)
+        finally:
+            await asyncio.sleep(100)
+
+    for work, count in ((_tick, 0), (lambda _: stubborn(), 1)):
+        stage = Stage()
+        stage.begin(work(stage))
+        stage.process.loop.call_later(1.5, stage.process.exit)
+        stage.play(3.0)
+        stage.process.loop.bury()
+        assert [str(context["message"])[:12] for context in stage.problems] == ["p has exited"] * count
 
 
 def test_a_buried_process_leaves_nothing_that_python_tells_of_later() -> None:

@@ -1,9 +1,10 @@
 """Processes of a simulated world and their event loops, in virtual time.
 
 A process can be frozen: what is due for it waits, and happens in order when it is thawed; and killed: nothing of it
-ever happens again. Its event loop runs the production code's tasks, timers and events; one schedule drives all loops,
-so that a world is one story. Whatever a process does outside its event loop (the control line's thread) asks the
-process itself: that goes on while the loop is busy.
+ever happens again, and Python says nothing of the tasks that it leaves. One that exits must leave none. Its event loop
+runs the production code's tasks, timers and events; one schedule drives all loops, so that a world is one story.
+Whatever a process does outside its event loop (the control line's thread) asks the process itself: that goes on while
+the loop is busy.
 """
 
 from __future__ import annotations
@@ -61,6 +62,16 @@ class Process:
             do(*what)
 
     def kill(self) -> None:
+        """As kill -9 does, at any moment."""
+        self.loop.forget_tasks()
+        self._die()
+
+    def exit(self) -> None:
+        """Its main task is over."""
+        self.loop.cancel_tasks()
+        self._die()
+
+    def _die(self) -> None:
         self.dead, self.frozen = True, False
         self._waiting.clear()
 
@@ -76,6 +87,7 @@ class VirtualLoop:
         self._ready: deque[asyncio.Handle] = deque()
         self._turning = False  # callbacks run, or are about to
         self._buried = False
+        self._cancelled = False  # its process has exited
         self.busy = False
 
     # -- what asyncio asks of a loop
@@ -137,8 +149,7 @@ class VirtualLoop:
         return future
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        if not self.is_closed():  # a process that was killed says nothing of the tasks that it leaves
-            self._on_problem(context)
+        self._on_problem(context)
 
     # -- turns
 
@@ -180,8 +191,21 @@ class VirtualLoop:
             self._turning = True
             self._process.after(0.0, self._turn)
 
+    def forget_tasks(self) -> None:
+        """Those that it holds now, and no others, are never ended: Python is not to tell that they are pending."""
+        for task in asyncio.all_tasks(self._itself):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+    def cancel_tasks(self) -> None:
+        """As asyncio.run does at the end; they end in this turn."""
+        self._cancelled = True
+        for task in asyncio.all_tasks(self._itself):
+            task.cancel()
+
     def bury(self) -> None:
         """The world is over: what is left of tasks is closed where it stands, or Python would tell of it later."""
+        if self._cancelled and (tasks := asyncio.all_tasks(self._itself)):
+            self._on_problem({"message": f"{self._process.name} has exited, and tasks go on: {tasks}"})
         self._buried = True
         events._set_running_loop(self._itself)
         closed: set[asyncio.Task[Any]] = set()

@@ -269,20 +269,24 @@ class World(Schedule):
             with in_the_place_of_the_outside(self):
                 self.drivers.extend(SimDriver(self, number) for number in range(self.plan.drivers))
                 self._play()
-            return ""
         except Wrong as wrong:
             self.tell("WRONG:", wrong)
             return str(wrong)
         finally:
             for process in self.processes:
                 process.loop.bury()
+        return self._bug()
+
+    def _bug(self) -> str:
+        found = self._problem
+        return f"a bug: {found.get('message')}: {found.get('exception')!r}" if found is not None else ""
 
     def _play(self) -> None:
         steps = 0
         while self.now < LIMIT_S:
             self.step()
             if self._problem is not None:
-                raise Wrong(f"a bug: {self._problem.get('message')}: {self._problem.get('exception')!r}")
+                raise Wrong(self._bug())
             steps += 1
             if steps % 64 == 0 and self._ended():
                 break
