@@ -120,6 +120,29 @@ async def test_a_topic_is_not_taken_for_gone_because_two_answers_far_apart_say_s
         assert copy.stopped is None
 
 
+async def test_a_topic_is_not_taken_for_gone_by_an_answer_that_nobody_has_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The cluster is away since then, and its last metadata is asked again and again."""
+    monkeypatch.setattr(resynchroniser, "MISSING_LIMIT_S", 0.5)
+
+    async def away() -> None:
+        raise BROKEN
+
+    async with world() as it:
+        it.create(0, 5)
+        refresh = it.target.refresh
+        it.target.asked_fails = BrokerRefused("no such topic", code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        monkeypatch.setattr(it.target, "refresh", away)
+        copy = it.assign(0)
+        await until(lambda: it.target.asked > 0)
+        await asyncio.sleep(1.0)
+        it.target.asked_fails = None
+        monkeypatch.setattr(it.target, "refresh", refresh)
+        await until(lambda: it.is_copied(0) or copy.stopped is not None)
+        assert copy.stopped is None
+
+
 # -- a target that rewrites what it is given
 
 

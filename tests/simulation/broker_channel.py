@@ -73,7 +73,8 @@ class Channel:
         self._awaited = {}
         for where, batch, topic_id, believed_epoch in request.batches:
             log = self._line.log_of(where)
-            answer = self._append(log, batch, topic_id, believed_epoch)
+            refusal = self._cluster.topics[where.topic].refusal
+            answer = Answer(refusal) if refusal else self._append(log, batch, topic_id, believed_epoch)
             self._world.tell("  broker", self._node, "says of", where, answer)
             if isinstance(answer, Waiting):
                 assert log.partition is not None

@@ -46,6 +46,7 @@ class BrokerFaults:
             "target stamps its time": self._stamp_target,
             "source truncated": self._truncate_source,
             "source recreated": self._recreate_source,
+            "rights are lost": self._take_rights,
         }
 
     def _later(self, least_s: float, most_s: float, do: Callable[..., None], *what: object) -> None:
@@ -102,7 +103,7 @@ class BrokerFaults:
                 self._later(0.5, 5.0, self._elect_in_sync, log, partition)
             else:
                 self._later(1.0, 6.0, self._shrink_down, log, partition, node)
-        self._later(4.0, 15.0, self.come_back, cluster, node, shorter)
+        self._later(*self._world.plan.conditions.down_s, self.come_back, cluster, node, shorter)
         for group in self._world.groups:
             if group.node == node:
                 self._later(0.5, 5.0, group.fail_over)
@@ -117,6 +118,10 @@ class BrokerFaults:
             return
         self._world.tell("broker", node, "is back")
         cluster.down.discard(node)
+        if not self._world.mended:
+            cluster.unaware_until = self._world.now + self._chance.uniform(
+                *self._world.plan.conditions.unaware_s
+            )
         for judge in self._world.judges:
             partition = judge.target.partition
             if partition is None or node not in partition.replicas:
@@ -263,6 +268,15 @@ class BrokerFaults:
         for fetch in list(self._world.fetches):
             fetch.look()
         self._later(*self._world.plan.conditions.gone_s, topic.create)
+
+    def _take_rights(self) -> None:
+        """Somebody deletes what allows the copier to use the topic, of the source or of the target."""
+        cluster = self._chance.choice((self._source_cluster, self._target_cluster.name))
+        self._world.clusters[cluster].topics[self._loud.key.source_topic].permitted = False
+        for judge in self._siblings():
+            judge.rights_lost()
+        for fetch in list(self._world.fetches):
+            fetch.look()
 
     @property
     def _source_cluster(self) -> str:

@@ -13,15 +13,17 @@ from .raw_batch import DAY_MS
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
     """`throttles_s`: what a quota's answers say. `frozen_s`: how long a broker is. `gone_s`: how long a topic is
-    that is recreated. `replicas`: of a target partition at
-    most. `has_ids`: whether metadata tells topics' ids, as Kafka does since 2.8. `lane_clock_ms`: how far the lanes'
-    time of day is ahead."""
+    that is recreated. `down_s`: how long a broker is that restarts, and `unaware_s` how long it then knows no topic.
+    `replicas`: of a target partition at most. `has_ids`: whether metadata tells topics' ids, as Kafka does since 2.8.
+    `lane_clock_ms`: how far the lanes' time of day is ahead."""
 
     lane_memory_bytes: int = 1 << 20
     questions_at_once: int = QUESTIONS_AT_ONCE
     throttles_s: tuple[float, float] = (0.1, 5.0)
     frozen_s: tuple[float, float] = (1.0, 12.0)
     gone_s: tuple[float, float] = (0.0, 10.0)
+    down_s: tuple[float, float] = (4.0, 15.0)
+    unaware_s: tuple[float, float] = (0.0, 0.0)
     replicas: int = 3
     has_ids: bool = True
     state_lasts_ms: int = DAY_MS

@@ -33,6 +33,7 @@ EXPLAINED: dict[str, set[StopReason]] = {
     "source truncated": {*_CHANGED, StopReason.DIVERGED, StopReason.HOLES},
     "source recreated": {*_CHANGED, StopReason.DIVERGED, StopReason.RECREATED, StopReason.HOLES},
     "target stamps its time": {StopReason.TOPIC_CONFIG, StopReason.ANCHOR},
+    "rights are lost": {StopReason.REFUSED},
     "big": {StopReason.TOO_LARGE},
     "big and old": {StopReason.TOO_LARGE},
     "future": {StopReason.TIMESTAMP},
@@ -63,6 +64,7 @@ class PartitionJudge:
         self._former: dict[int, Stored] = {}  # what the source held before it was changed
         self._target_recreated = False
         self._target_stamps = False
+        self._rights_lost = False
         self._stamped = 0
         self._raced_over_old = False
         source.on_cut = self.source_changed
@@ -111,6 +113,9 @@ class PartitionJudge:
     def target_stamps(self) -> None:
         self._target_stamps = True
 
+    def rights_lost(self) -> None:
+        self._rights_lost = True
+
     def source_changed(self, at: int) -> None:
         """From this offset on the source holds, or will hold, something else."""
         self._source_changed_at = at
@@ -120,7 +125,7 @@ class PartitionJudge:
     def loud(self) -> bool:
         """A fault has happened after which the copier need only be loud."""
         changed = self._target_recreated or self._target_stamps or self._source_changed_at is not None
-        return bool(self._foreign or self._misplaced or changed)
+        return bool(self._foreign or self._misplaced or changed or self._rights_lost)
 
     # -- at every step
 

@@ -6,8 +6,10 @@ import asyncio
 from typing import Any
 from unittest.mock import patch
 
-from heliograph.cluster import metadata
-from heliograph.copier import fetcher, spec
+from heliograph.cluster import log_reads, metadata
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.metadata import Leader
+from heliograph.copier import fetcher, resynchroniser, spec
 from heliograph.copier.budget import ByteBudget, Share
 from heliograph.copier.fetcher import Fetcher
 from heliograph.copier.partition_copy import PartitionCopy
@@ -15,6 +17,9 @@ from heliograph.copier.resynchroniser import Resynchroniser
 from heliograph.copier.route import Route
 from heliograph.copier.source_queue import SourceQueue
 from heliograph.copier.vigil import Vigil
+from heliograph.model.errors import BrokerRefused
+from heliograph.model.partition import TopicPartition
+from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchReply
 
 from .mended_plans import (
@@ -28,7 +33,9 @@ from .mended_plans import (
     starving,
     throttled,
     trickling,
+    unaware,
     without_ids,
+    without_rights,
 )
 from .planted_bug import Planted
 from .rare_plans import loud
@@ -64,6 +71,16 @@ def _believe_any_time(copy: PartitionCopy, base_offset: int, _append_time: int =
     _appended(copy, base_offset)
 
 
+def _leader_whatever_the_error(client: ClusterClient, where: TopicPartition) -> Leader:
+    try:
+        return _leader_of(client, where)
+    except BrokerRefused as refused:
+        if refused.code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise
+        raise BrokerRefused(f"{where} has no leader", code=ErrorCode.LEADER_NOT_AVAILABLE) from refused
+
+
+_leader_of = log_reads.leader_of
 _failed, _appended = Fetcher._failed, PartitionCopy.appended
 
 MENDED = (
@@ -152,5 +169,17 @@ MENDED = (
         without="a topic without an id whose epochs begin anew is taken for the same",
         patches=lambda: [patch.object(metadata, "OLDER_LIMIT_S", float("inf"))],
         change=without_ids,
+    ),
+    Planted(
+        rule="rights",
+        without="a topic that we may not see is taken for one without leaders",
+        patches=lambda: [patch.object(log_reads, "leader_of", _leader_whatever_the_error)],
+        change=without_rights,
+    ),
+    Planted(
+        rule="missing",
+        without="a topic is taken for gone because two answers far apart say so",
+        patches=lambda: [patch.object(resynchroniser, "_nobody_says", lambda _: None)],
+        change=unaware,
     ),
 )

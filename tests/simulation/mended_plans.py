@@ -112,6 +112,23 @@ def without_ids(plan: Plan) -> Plan:
     )
 
 
+def without_rights(plan: Plan) -> Plan:
+    """Rights to a topic are lost, and lanes must ask who leads it."""
+    plan = loud(
+        with_faults(plan, "lines break", "lane is killed", "leader's epoch grows", count=24),
+        "rights are lost",
+    )
+    return replace(plan, drivers=1, racing=False)
+
+
+def unaware(plan: Plan) -> Plan:
+    """The one broker restarts again and again, and each time knows no topic at first: nobody says more than that, and
+    nobody says anything in between."""
+    faults = ((20.0 + 14.0 * n, "broker restarts") for n in range(4))
+    plan = _alone(of_kinds(plan, "fresh", rhythm=STEADY), *faults)
+    return replace(plan, conditions=Conditions(down_s=(9.0, 10.0), unaware_s=(5.0, 6.0)))
+
+
 def crammed(plan: Plan, rhythm: Rhythm = BURSTS) -> Plan:
     """Much to copy to a broker that hangs, by a lane with little memory."""
     plan = _alone(of_kinds(plan, "fresh", rhythm=rhythm), (4.0, "broker freezes"), (30.0, "broker freezes"))

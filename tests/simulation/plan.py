@@ -58,9 +58,10 @@ LOUD = (
     "source truncated",
     "source recreated",
     "target stamps its time",
+    "rights are lost",
 )
 # Of these, those that stop every partition of the topic.
-LOUD_FOR_TOPIC = ("target recreated", "source recreated", "target stamps its time")
+LOUD_FOR_TOPIC = ("target recreated", "source recreated", "target stamps its time", "rights are lost")
 # Kinds of content that the target can always compare: what a race without an election needs.
 COMPARED_KINDS = ("fresh", "alike", "big", "future")
 # Kinds of which some wait for a lease, or until appends of the last holder are over.

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
+from heliograph.cluster import log_reads
+from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.metadata import ClusterMetadata, Leader
 from heliograph.cluster.properties import ClientProperties
 from heliograph.model.errors import BrokerRefused, Disconnected, ProtocolError, RequestFailed, RequestTimedOut
@@ -69,18 +71,14 @@ class SimClient:
     # -- questions
 
     def reach(self, where: TopicPartition) -> tuple[int, int]:
-        """The leader that this client believes in, and its epoch; as log_reads.leader_of."""
-        topic = self.metadata.topics.get(where.topic)
-        if topic is not None and topic.error:
-            raise BrokerRefused(f"no topic {where.topic}", code=topic.error)
-        leader = self.metadata.leader(where)
-        if leader is None:
-            raise BrokerRefused(f"{where} has no leader", code=ErrorCode.LEADER_NOT_AVAILABLE)
-        return leader
+        """The leader that this client believes in, and its epoch."""
+        return log_reads.leader_of(cast(ClusterClient, self), where)
 
     def replica(self, where: TopicPartition, node: int) -> ModelPartition:
         """At the broker: the partition, if it has one."""
-        partition = self.cluster.partition(where)
+        partition, refusal = self.cluster.partition(where), self.cluster.topics[where.topic].refusal
+        if refusal:
+            raise BrokerRefused(f"no right to {where.topic}", code=refusal)
         if partition is None:
             raise BrokerRefused(f"no topic {where.topic}", code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if node not in partition.replicas:

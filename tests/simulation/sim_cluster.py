@@ -29,6 +29,11 @@ class SimTopic:
     def __init__(self, name: str, logs: Sequence[ModelTopic]) -> None:
         self.name = name
         self.logs = logs
+        self.permitted = True  # to those who copy
+
+    @property
+    def refusal(self) -> int:
+        return ErrorCode.NONE if self.permitted else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
     @property
     def exists(self) -> bool:
@@ -64,6 +69,7 @@ class SimCluster:
         self.cluster_id = f"{name}-id"
         self.nodes = tuple(nodes)
         self.down: set[int] = set()
+        self.unaware_until = 0.0  # a broker that has just begun knows no topic, and says so
         self.topics: dict[str, SimTopic] = {}
         self._frozen: dict[int, list[tuple[Do, tuple[object, ...]]]] = {}
 
@@ -135,11 +141,13 @@ class SimCluster:
     def _topic(self, topic: SimTopic) -> TopicMetadata:
         partitions = [log.partition for log in topic.logs]
         there = [partition for partition in partitions if partition is not None]
+        if self.world.now < self.unaware_until or not topic.permitted:
+            there = []
         return TopicMetadata(
             name=topic.name,
-            topic_id=topic.topic_id if self.world.plan.conditions.has_ids else "",
+            topic_id=topic.topic_id if self.world.plan.conditions.has_ids and there else "",
             internal=False,
-            error=ErrorCode.NONE if there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            error=ErrorCode.NONE if there else topic.refusal or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             leaders={number: self._led(partition) for number, partition in enumerate(there)},
             replication_factor=len(there[0].replicas) if there else 0,
         )

@@ -80,7 +80,8 @@ class SimTarget(_Questions):
             found = {}
             for where, epoch in epochs.items():
                 partition = self.client.cluster.partition(where)
-                if partition is not None and node in partition.replicas:
+                permitted = self.client.cluster.topics[where.topic].permitted
+                if partition is not None and permitted and node in partition.replicas:
                     error, end = partition.log_end(node, epoch)
                     if not error:
                         found[where] = end

@@ -134,7 +134,9 @@ class Resynchroniser:
 
     async def _refresh(self, route: Route) -> None:
         route.copy.refreshed()
-        await asyncio.gather(quietly(route.source.refresh), quietly(route.target.refresh))
+        heard = await asyncio.gather(quietly(route.source.refresh), quietly(route.target.refresh))
+        if not all(heard):
+            _nobody_says(route)  # what is known may be the last answer still, again and again
         self._on_refreshed(route)
 
 
@@ -181,10 +183,15 @@ async def _perform(route: Route, question: resync.Question) -> resync.Answer:
             return None
 
 
+def _nobody_says(route: Route) -> None:
+    """A cluster does not answer: that a topic was missing all the time is not known."""
+    route.missing_since = None
+
+
 def _stop_for(route: Route, problem: RequestFailed | ProtocolError) -> PartitionStop | None:
     """What no further try can mend: missing rights, a broker that is too old, a topic that is gone for good."""
     if not isinstance(problem, BrokerRefused):
-        route.missing_since = None  # nobody has said anything: that it was missing all the time is not known
+        _nobody_says(route)
         return None
     if problem.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         route.missing_since = None
@@ -201,8 +208,10 @@ def _stop_for(route: Route, problem: RequestFailed | ProtocolError) -> Partition
     )
 
 
-async def quietly(refresh: Callable[[], Awaitable[None]]) -> None:
+async def quietly(refresh: Callable[[], Awaitable[None]]) -> bool:
+    """Whether it was answered."""
     try:
         await refresh()
     except (RequestFailed, ProtocolError):
-        return  # still unreachable: whoever needs it finds out and waits
+        return False  # still unreachable: whoever needs it finds out and waits
+    return True
