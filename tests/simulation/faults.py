@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .world import World
 
 MESSAGES_LOST = 0.1
+STUTTERS = 5
 
 
 class Faults:
@@ -25,6 +26,8 @@ class Faults:
         self._kinds: dict[str, Callable[[], None]] = {
             "lane freezes": self._freeze_lane,
             "lane's machine sleeps": self._put_to_sleep,
+            "lane's machine is paused": self._pause_lane,
+            "driver's machine stutters": self._stutter,
             "lane is killed": self._kill_lane,
             "lane is cut off": self._cut_lane,
             "lane is given up": self._give_lane_up,
@@ -85,6 +88,39 @@ class Faults:
     def _wake_up(self, lane: SimLane) -> None:
         lane.wire.reconnect()
         lane.thaw()
+
+    def _pause_lane(self) -> None:
+        """By its hypervisor. Its time of day is right when it goes on; its line comes back later, as TCP has it."""
+        if (lane := self._lane()) is not None:
+            self._world.tell(lane.name, "is paused with its machine")
+            lane.wire.cut = True
+            lane.pause()
+            self._absent(self._resume_lane, lane)
+
+    def _resume_lane(self, lane: SimLane) -> None:
+        lane.resume()
+        self._later(0.1, 3.0, lane.wire.reconnect)
+
+    def _stutter(self) -> None:
+        """Its machine is paused again and again, and goes on for a moment in between; nobody sets its time of day
+        right, and it does not reach the coordinator. Its lanes hear of it just often enough to go on."""
+        driver = self._driver()
+        driver.cut = True
+        self._pause_driver(driver, STUTTERS)
+
+    def _pause_driver(self, driver: SimDriver, times: int) -> None:
+        if not self._world.mended:
+            self._world.tell(driver.name, "is paused with its machine")
+            driver.pause()
+            self._later(14.0, 24.0, self._resume_driver, driver, times)
+
+    def _resume_driver(self, driver: SimDriver, times: int) -> None:
+        self._world.tell(driver.name, "goes on")
+        driver.resume(set_right=False)
+        if times > 1:
+            self._later(0.3, 1.0, self._pause_driver, driver, times - 1)
+        else:
+            self._reconnect(driver)
 
     def _kill_lane(self) -> None:
         if (lane := self._lane()) is not None:

@@ -17,6 +17,8 @@ from heliograph.copier.resynchroniser import Resynchroniser
 from heliograph.copier.route import Route
 from heliograph.copier.source_queue import SourceQueue
 from heliograph.copier.vigil import Vigil
+from heliograph.engine.lanes import Lanes
+from heliograph.model import clock
 from heliograph.model.errors import BrokerRefused
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode
@@ -27,10 +29,12 @@ from .mended_plans import (
     crammed,
     forgetful,
     frozen,
+    paused,
     polled_long,
     replaced,
     rivals,
     starving,
+    stuttering,
     throttled,
     trickling,
     unaware,
@@ -169,6 +173,18 @@ MENDED = (
         without="a topic without an id whose epochs begin anew is taken for the same",
         patches=lambda: [patch.object(metadata, "OLDER_LIMIT_S", float("inf"))],
         change=without_ids,
+    ),
+    Planted(
+        rule="pause, lane",
+        without="a jump of the time of day ends no lease",
+        patches=lambda: [patch.object(clock, "JUMP_S", float("inf"))],
+        change=paused,
+    ),
+    Planted(
+        rule="pause, driver",
+        without="lanes do not count the time for a driver whose machine is paused",
+        patches=lambda: [patch.object(Lanes, "_check_clock", lambda *_: None)],
+        change=stuttering,
     ),
     Planted(
         rule="rights",

@@ -129,6 +129,23 @@ def unaware(plan: Plan) -> Plan:
     return replace(plan, conditions=Conditions(down_s=(9.0, 10.0), unaware_s=(5.0, 6.0)))
 
 
+def paused(plan: Plan) -> Plan:
+    """A lane's machine is paused for so long that another lane has its partitions when it goes on."""
+    return mixed(
+        plan,
+        drivers=1,
+        faults=("lane's machine is paused",),
+        count=2,
+        until_s=30.0,
+        absences_s=((66.0, 80.0),),
+    )
+
+
+def stuttering(plan: Plan) -> Plan:
+    """A driver's machine is paused, again and again, while another driver is elected."""
+    return mixed(plan, drivers=2, faults=("driver's machine stutters",), count=1, until_s=6.0)
+
+
 def crammed(plan: Plan, rhythm: Rhythm = BURSTS) -> Plan:
     """Much to copy to a broker that hangs, by a lane with little memory."""
     plan = _alone(of_kinds(plan, "fresh", rhythm=rhythm), (4.0, "broker freezes"), (30.0, "broker freezes"))

@@ -16,10 +16,10 @@ from heliograph.copier import lane as lane_module
 from heliograph.copier import resynchroniser
 from heliograph.engine import lane_orders, lanes, starting
 from heliograph.engine.versions import versions
-from heliograph.model import clock
 
 from .driver_clusters import create_topic
 from .group_side import call
+from .machine_clocks import each_with_its_own
 
 if TYPE_CHECKING:
     from .world import World
@@ -43,30 +43,14 @@ class _AtOnce:
 @contextmanager
 def in_the_place_of_the_outside(world: World) -> Iterator[None]:
     """Clocks, chance, threads, and what speaks Kafka's protocol beside the ports."""
-
-    class Time:
-        CLOCK_BOOTTIME = 0
-
-        @staticmethod
-        def clock_gettime(_which: int) -> float:
-            return world.now
-
-        @staticmethod
-        def time() -> float:
-            return world.now
-
     with ExitStack() as stack:
+        stack.enter_context(each_with_its_own(world))
         for where, name, value in (
-            (clock, "time", Time),
             (election, "random", world.chance),
             (election, "call", call),
             (act, "create_topic", create_topic),
             (lanes, "versions", lambda: _VERSIONS),
             (starting, "threading", SimpleNamespace(Thread=_AtOnce)),
-            (clock.clock_of_suspended_time, "_steady", Time.time),
-            (clock.clock_of_suspended_time, "_wall", Time.time),
-            (clock.clock_of_suspended_time, "_gap_s", 0.0),
-            (clock.clock_of_suspended_time, "_ahead_s", 0.0),
             (resynchroniser, "QUESTIONS_AT_ONCE", world.plan.conditions.questions_at_once),
             *PACES,
         ):

@@ -21,6 +21,8 @@ QUIET = (
     "lane freezes",
     "lane freezes",
     "lane's machine sleeps",
+    "lane's machine is paused",
+    "driver's machine stutters",
     "lane is killed",
     "lane is cut off",
     "lane is given up",

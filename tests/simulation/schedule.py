@@ -6,14 +6,18 @@ import heapq
 from collections.abc import Callable
 from typing import Any
 
+from .machine_clocks import MachineClocks
+
 Do = Callable[..., object]
 
 
 class Schedule:
-    """`now` in seconds. Whatever is asked for at one moment happens in the order of asking."""
+    """`now` in seconds; `clocks`: of the process that runs. Whatever is asked for at one moment happens in the order of
+    asking."""
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.clocks = MachineClocks()
         self._heap: list[tuple[float, int, Do, tuple[Any, ...]]] = []
         self._count = 0
 

@@ -44,7 +44,7 @@ class SimLane(Process):
         self.wire = ControlWire(driver, self)
         self._world = world
         self._targets: list[SimTarget] = []
-        self._heard_at = world.now
+        self._heard_at = self.loop.time()
         world.processes.append(self)
         world.lanes.append(self)
         self.loop.call_soon(self._begin)
@@ -92,11 +92,11 @@ class SimLane(Process):
         self.after(HEARTBEAT_S, self._beat)
         assert self.orders is not None
         self.wire.to_driver(self.orders.beat())
-        if self._world.now - self._heard_at > SILENCE_LIMIT_S:
+        if self.loop.time() - self._heard_at > SILENCE_LIMIT_S:
             self._give(END)
 
     def hear(self, message: Message) -> None:
-        self._heard_at = self._world.now
+        self._heard_at = self.loop.time()
         self._give(message)
 
     def _give(self, message: Message) -> None:

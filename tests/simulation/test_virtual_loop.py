@@ -8,6 +8,9 @@ import gc
 from collections.abc import Coroutine
 from typing import Any
 
+from heliograph.model.clock import clock_of_suspended_time, clock_of_waits
+
+from .machine_clocks import each_with_its_own
 from .schedule import Schedule
 from .virtual_loop import Process
 
@@ -71,6 +74,39 @@ def test_what_is_due_for_a_frozen_process_happens_when_it_is_thawed_and_never_wh
     stage.play(20.0)
     assert stage.told == [(1.0, "tick"), (6.0, "tick"), (6.0, "message"), (7.0, "tick")]
     stage.process.loop.bury()
+
+
+def test_timers_of_a_process_that_was_paused_go_on_where_they_were() -> None:
+    """Its clocks know nothing of the pause, but for the time of day where it is set right."""
+    stage = Stage()
+    stage.begin(_tick(stage))
+    stage.schedule.at(1.5, stage.process.pause)
+    stage.schedule.at(2.0, stage.process.thaw)  # of another fault
+    stage.schedule.at(6.0, stage.process.resume)
+    stage.play(8.0)
+    assert stage.told == [(1.0, "tick"), (6.5, "tick"), (7.5, "tick")]
+    assert stage.process.loop.time() == stage.schedule.now - 4.5
+    assert stage.process.clocks.wall_behind_s == 0.0
+    stage.process.loop.bury()
+
+
+def test_each_process_reads_its_own_clocks_and_only_what_is_held_jumps() -> None:
+    stage = Stage()
+    other = Process(stage.schedule, "q", stage.problems.append)
+
+    def look() -> None:
+        stage.tell((clock_of_waits(), clock_of_suspended_time()))
+
+    stage.schedule.at(1.0, stage.process.pause)
+    stage.schedule.at(5.0, stage.process.resume)
+    for process in (stage.process, other):
+        process.at(6.0, look)
+    stage.schedule.at(7.0, stage.process.pause)
+    stage.schedule.at(9.0, lambda: stage.process.resume(set_right=False))
+    stage.process.at(10.0, look)
+    with each_with_its_own(stage.schedule):
+        stage.play(11.0)
+    assert stage.told == [(6.0, (2.0, 6.0)), (6.0, (6.0, 6.0)), (10.0, (4.0, 8.0))]
 
 
 def test_the_threads_of_a_process_go_on_while_its_loop_is_busy() -> None:

@@ -17,9 +17,11 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any, cast
 
+from .machine_clocks import MachineClocks
 from .schedule import Do, Schedule
 
 SPINS = 200_000  # callbacks at one moment: production code that never lets time pass
+PRECISION_S = 1e-6  # of sums of times
 
 
 Problem = Callable[[dict[str, Any]], None]
@@ -31,6 +33,8 @@ class Process:
     def __init__(self, schedule: Schedule, name: str, on_problem: Problem) -> None:
         self.schedule = schedule
         self.name = name
+        self.clocks = MachineClocks()
+        self._paused_at: float | None = None
         self.loop = VirtualLoop(self, on_problem)
         self.frozen = False
         self.dead = False
@@ -50,16 +54,39 @@ class Process:
         if self.frozen:
             self._waiting.append((do, what))
         elif not self.dead:
+            self._do(do, what)
+
+    def _do(self, do: Do, what: tuple[Any, ...]) -> None:
+        others, self.schedule.clocks = self.schedule.clocks, self.clocks
+        try:
             do(*what)
+        finally:
+            self.schedule.clocks = others
 
     def freeze(self) -> None:
         self.frozen = True
 
     def thaw(self) -> None:
+        if self._paused_at is not None:
+            return
         self.frozen = False
         while self._waiting and not self.frozen and not self.dead:
-            do, what = self._waiting.popleft()
-            do(*what)
+            self._do(*self._waiting.popleft())
+
+    def pause(self) -> None:
+        """As a hypervisor does: its clocks stand still too."""
+        if self._paused_at is None:
+            self._paused_at = self.schedule.now
+            self.freeze()
+
+    def resume(self, *, set_right: bool = True) -> None:
+        """`set_right`: its time of day is, before anything happens."""
+        if self._paused_at is None:
+            return
+        paused_s, self._paused_at = self.schedule.now - self._paused_at, None
+        self.clocks.paused_s += paused_s
+        self.clocks.wall_behind_s += 0.0 if set_right else paused_s
+        self.thaw()
 
     def kill(self) -> None:
         """As kill -9 does, at any moment."""
@@ -93,7 +120,7 @@ class VirtualLoop:
     # -- what asyncio asks of a loop
 
     def time(self) -> float:
-        return self._schedule.now
+        return self._schedule.now - self._process.clocks.paused_s
 
     def get_debug(self) -> bool:
         return False
@@ -122,13 +149,13 @@ class VirtualLoop:
     def call_later(
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return self.call_at(self._schedule.now + delay, callback, *args, context=context)
+        return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self._itself, context)
-        self._process.at(when, self._fire, handle)
+        self._process.at(when + self._process.clocks.paused_s, self._fire, handle)
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
@@ -160,7 +187,9 @@ class VirtualLoop:
             self._turn()
 
     def _fire(self, handle: asyncio.TimerHandle) -> None:
-        if not handle.cancelled():
+        if handle.when() - self.time() > PRECISION_S:  # it was paused meanwhile
+            self._process.after(handle.when() - self.time(), self._fire, handle)
+        elif not handle.cancelled():
             self._ready.append(handle)
             if not self._turning:
                 self._turn()

@@ -251,9 +251,11 @@ class World(Schedule):
         for driver in self.drivers:
             driver.cut = False
             driver.loop.come_round()
+            driver.resume()
             driver.thaw()
         for lane in list(self.lanes):
             lane.wire.reconnect()
+            lane.resume()
             lane.thaw()
 
     # -- the course of things
