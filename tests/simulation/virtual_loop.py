@@ -187,8 +187,9 @@ class VirtualLoop:
             self._turn()
 
     def _fire(self, handle: asyncio.TimerHandle) -> None:
-        if handle.when() - self.time() > PRECISION_S:  # it was paused meanwhile
-            self._process.after(handle.when() - self.time(), self._fire, handle)
+        left_s = handle.when() - self.time()
+        if left_s > 0:  # it was paused meanwhile, or a sum of times is not exact: never early
+            self._process.after(left_s + PRECISION_S, self._fire, handle)
         elif not handle.cancelled():
             self._ready.append(handle)
             if not self._turning:
