@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -117,20 +117,16 @@ class HonestBroker:
         )
 
 
-def unreachable(behaviour: Behaviour) -> ClusterUnreachable:
-    async def story() -> ClusterUnreachable:
-        async with peer(behaviour) as port:
-            client = ClusterClient("sf", properties_for(port))
-            async with asyncio.timeout(BOUND_S):
-                with pytest.raises(ClusterUnreachable) as caught:
-                    await client.connect()
-            await client.aclose()
-            assert f"127.0.0.1:{port}" in caught.value.message
-            assert "'sf'" in caught.value.message
-            assert caught.value.hint
-            return caught.value
-
-    return asyncio.run(story())
+@contextlib.asynccontextmanager
+async def connected(**properties: Any) -> AsyncIterator[tuple[ClusterClient, HonestBroker]]:
+    """A client of a cluster of one honest broker."""
+    broker = HonestBroker()
+    async with peer(broker.behave) as port:
+        broker.brokers = {1: port}
+        client = ClusterClient("sf", properties_for(port, **properties))
+        await client.connect()
+        yield client, broker
+        await client.aclose()
 
 
 @pytest.mark.parametrize(
@@ -151,8 +147,18 @@ def unreachable(behaviour: Behaviour) -> ClusterUnreachable:
         always_say(answer(1, api_versions(offered=()))),
     ],
 )
-def test_a_peer_that_is_no_broker_is_an_unreachable_cluster_with_its_address(behaviour: Behaviour) -> None:
-    unreachable(behaviour)
+async def test_a_peer_that_is_no_broker_is_an_unreachable_cluster_with_its_address(
+    behaviour: Behaviour,
+) -> None:
+    async with peer(behaviour) as port:
+        client = ClusterClient("sf", properties_for(port))
+        async with asyncio.timeout(BOUND_S):
+            with pytest.raises(ClusterUnreachable) as caught:
+                await client.connect()
+        await client.aclose()
+        assert f"127.0.0.1:{port}" in caught.value.message
+        assert "'sf'" in caught.value.message
+        assert caught.value.hint
 
 
 async def test_every_bootstrap_address_is_tried_and_named() -> None:
@@ -192,18 +198,13 @@ async def test_the_cluster_is_found_and_its_leaders_are_known() -> None:
 
 
 async def test_callers_that_come_together_share_one_refresh() -> None:
-    broker = HonestBroker()
-    async with peer(broker.behave) as port:
-        broker.brokers = {1: port}
-        client = ClusterClient("sf", properties_for(port))
-        await client.connect()
+    async with connected() as (client, broker):
         told: list[None] = []
         client.on_metadata = lambda: told.append(None)
         before = len(broker.asked)
         await asyncio.gather(*(client.refresh() for _ in range(20)))
         assert len(broker.asked) == before + 1
         assert len(told) == 1
-        await client.aclose()
 
 
 async def test_metadata_read_through_a_bootstrap_server_is_of_the_topics_asked_for() -> None:
@@ -223,66 +224,48 @@ async def test_metadata_read_through_a_bootstrap_server_is_of_the_topics_asked_f
 
 
 async def test_a_broker_that_left_is_disconnected_at_once_and_by_name() -> None:
-    broker = HonestBroker()
-    async with peer(broker.behave) as port:
-        broker.brokers = {1: port}
-        client = ClusterClient("sf", properties_for(port))
-        await client.connect()
+    async with connected() as (client, _):
         with pytest.raises(Disconnected, match="no broker 7"):
             await client.connection(7, CONTROL)
-        await client.aclose()
 
 
 async def test_callers_share_one_connection_for_each_purpose() -> None:
-    broker = HonestBroker()
-    async with peer(broker.behave) as port:
-        broker.brokers = {1: port}
-        client = ClusterClient("sf", properties_for(port))
-        await client.connect()
+    async with connected() as (client, broker):
         before = broker.connections
         found = await asyncio.gather(*(client.connection(1, "fetch") for _ in range(10)))
         other = await client.connection(1, "append")
         assert len(set(found)) == 1
         assert other is not found[0]
         assert broker.connections == before + 2
-        await client.aclose()
 
 
 async def test_a_lost_connection_is_opened_again() -> None:
-    broker = HonestBroker()
-    async with peer(broker.behave) as port:
-        broker.brokers = {1: port}
-        client = ClusterClient("sf", properties_for(port))
-        await client.connect()
+    async with connected() as (client, _):
         first = await client.connection(1, CONTROL)
         first.close()
         second = await client.connection(1, CONTROL)
         assert second is not first
         assert not second.closed
+
+
+async def test_a_broker_that_keeps_failing_is_tried_with_growing_pauses() -> None:
+    tries = 0
+
+    async def fail(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        nonlocal tries
+        tries += 1
+
+    broker = HonestBroker()
+    async with peer(broker.behave) as port, peer(fail) as failing:
+        broker.brokers = {1: port, 2: failing}
+        client = ClusterClient("sf", properties_for(port))
+        await client.connect()
+        until = time.monotonic() + 1.0
+        while time.monotonic() < until:
+            with pytest.raises(Disconnected):
+                await client.connection(2, CONTROL)
         await client.aclose()
-
-
-def test_a_broker_that_keeps_failing_is_tried_with_growing_pauses() -> None:
-    async def story() -> int:
-        tries = 0
-
-        async def fail(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
-            nonlocal tries
-            tries += 1
-
-        broker = HonestBroker()
-        async with peer(broker.behave) as port, peer(fail) as failing:
-            broker.brokers = {1: port, 2: failing}
-            client = ClusterClient("sf", properties_for(port))
-            await client.connect()
-            until = time.monotonic() + 1.0
-            while time.monotonic() < until:
-                with pytest.raises(Disconnected):
-                    await client.connection(2, CONTROL)
-            await client.aclose()
-        return tries
-
-    assert 3 <= asyncio.run(story()) <= 9  # 50, 100, 200, 400 ms and more, each with its jitter
+    assert 3 <= tries <= 9  # 50, 100, 200, 400 ms and more, each with its jitter
 
 
 async def until_all_closed(broker: HonestBroker) -> None:
@@ -292,11 +275,7 @@ async def until_all_closed(broker: HonestBroker) -> None:
 
 
 async def test_closing_leaves_no_connection_open() -> None:
-    broker = HonestBroker()
-    async with peer(broker.behave) as port:
-        broker.brokers = {1: port}
-        client = ClusterClient("sf", properties_for(port))
-        await client.connect()
+    async with connected() as (client, broker):
         await client.connection(1, CONTROL)
         await client.connection(1, "fetch")
         await client.aclose()
@@ -332,27 +311,17 @@ async def test_closing_while_a_connection_is_being_opened_leaves_none_behind() -
 async def test_an_idle_limit_of_minus_one_never_closes_an_idle_connection() -> None:
     """Kafka's own meaning of a negative connections.max.idle.ms."""
 
-    broker = HonestBroker()
-    async with peer(broker.behave) as port:
-        broker.brokers = {1: port}
-        client = ClusterClient("sf", properties_for(port, connections_max_idle_ms=-1))
-        await client.connect()
+    async with connected(connections_max_idle_ms=-1) as (client, _):
         connection = await client.connection(1, CONTROL)
         await asyncio.sleep(1.2)
         assert not connection.closed
-        await client.aclose()
 
 
 async def test_an_idle_connection_is_closed_after_its_limit() -> None:
-    broker = HonestBroker()
-    async with peer(broker.behave) as port:
-        broker.brokers = {1: port}
-        client = ClusterClient("sf", properties_for(port, connections_max_idle_ms=100))
-        await client.connect()
+    async with connected(connections_max_idle_ms=100) as (client, _):
         connection = await client.connection(1, CONTROL)
         await asyncio.sleep(1.2)
         assert connection.closed
-        await client.aclose()
 
 
 def test_a_metadata_answer_with_null_for_its_topics_is_a_protocol_error() -> None:
@@ -380,15 +349,15 @@ class AnswersWith:
         return self._response
 
 
-def test_an_answer_that_leaves_the_partition_out_is_a_protocol_error() -> None:
+async def test_an_answer_that_leaves_the_partition_out_is_a_protocol_error() -> None:
     """Whoever copies recovers from errors of the tree; any other would end the lane with all its partitions."""
     where = TopicPartition("orders", 0)
     offsets: Any = AnswersWith(ListOffsetsResponse(throttle_time_ms=0, topics=[]))
     producers: Any = AnswersWith(DescribeProducersResponse(throttle_time_ms=0, topics=[]))
     with pytest.raises(ProtocolError):
-        asyncio.run(read_span(offsets, where))
+        await read_span(offsets, where)
     with pytest.raises(ProtocolError):
-        asyncio.run(read_producer(producers, where, 7))
+        await read_producer(producers, where, 7)
 
 
 @settings(deadline=None, max_examples=200)

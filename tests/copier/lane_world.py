@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -92,6 +93,12 @@ def mirror(partition: int, link: str = LINK) -> MirrorPartition:
 
 def place(partition: int) -> TopicPartition:
     return TopicPartition("orders", partition)
+
+
+def refuse(target: MemoryCluster, code: int, nth: Callable[[int], bool]) -> None:
+    """Of the appends from now on, counted from 0, this cluster refuses those that `nth` names."""
+    numbers = itertools.count()
+    target.fault = lambda _where: code if nth(next(numbers)) else None
 
 
 def write(log: MemoryLog, batches: int, *, value_bytes: int = 8, timestamp: int = NOW_MS) -> None:

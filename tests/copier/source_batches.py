@@ -10,8 +10,11 @@ from typing import Any
 
 from heliograph.copier.budget import ByteBudget, Parcel
 from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.phases import Phase
 from heliograph.copier.resync import Synced
 from heliograph.copier.spec import CopySpec
+from heliograph.model.errors import Disconnected
+from heliograph.model.events import Event, Trouble
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.position import SEQUENCES, Position
 from heliograph.model.producer_id import producer_id
@@ -25,6 +28,8 @@ DAY_MS = 86_400_000
 NOW_MS = time.time_ns() // 1_000_000
 OLD_MS = NOW_MS - 3 * DAY_MS
 NOW_S = 1000.0  # of the event loop's clock
+BROKEN = Disconnected("broker-1:9092 closed the connection")
+AWAY = Trouble(Event.BROKER_AWAY, "broker-1:9092 is away")
 
 
 def spec_of(partition: MirrorPartition = PARTITION, *, max_batch_bytes: int = 1 << 20) -> CopySpec:
@@ -45,6 +50,18 @@ def position_at(offset: int) -> Position:
 
 def synced_at(offset: int, **more: Any) -> Synced:
     return Synced(position=position_at(offset), **more)
+
+
+def copy_at(next_offset: int, state_ms: int | None = NOW_MS, source_epoch: int = -1) -> PartitionCopy:
+    """A copy in PROBE, of a broker that remembers it unless `state_ms` is None."""
+    copy = PartitionCopy(spec_of(), 1 << 20)
+    copy.synced(synced_at(next_offset, state_ms=state_ms, source_epoch=source_epoch))
+    return copy
+
+
+def phase_of(copy: PartitionCopy) -> Phase:
+    """Read anew: a type checker believes that what it saw once stays."""
+    return copy.phase
 
 
 def batch(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -27,8 +28,9 @@ from heliograph.model.policy import Isolation, LinkPolicy
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.error_codes import ErrorCode
 
-from .lane_world import BOUND_S, MEMORY_BYTES, mirror, until, world, write
+from .lane_world import BOUND_S, MEMORY_BYTES, World, mirror, place, refuse, until, world, write
 from .memory_cluster import MemoryCluster
+from .memory_log import MemoryLog
 from .source_batches import CONTROL, batch, spec_of
 
 
@@ -119,14 +121,7 @@ async def test_two_lanes_on_one_partition_leave_one_copy() -> None:
 async def test_a_target_that_refuses_now_and_then_gets_everything_once(code: int) -> None:
     async with world() as it:
         it.create(0, 40)
-        tries = 0
-
-        def every_fifth(_where: TopicPartition) -> int | None:
-            nonlocal tries
-            tries += 1
-            return code if tries % 5 == 0 else None
-
-        it.target.fault = every_fifth
+        refuse(it.target, code, lambda number: number % 5 == 4)
         it.assign(0)
         await until(lambda: it.is_copied(0))
         it.assert_identical(0)
@@ -262,31 +257,44 @@ async def test_after_a_leader_moved_nothing_goes_to_the_old_one() -> None:
         assert {node for node, _ in it.target.appends} == {2}
 
 
-async def test_a_leader_that_moves_during_a_resynchronisation_begins_it_anew() -> None:
-    """An unclean election: the new leader has less, and nothing it remembers would refuse what comes too early."""
-
+@asynccontextmanager
+async def half_copied() -> AsyncIterator[World]:
+    """Another lane has copied 12 batches of partition 0; 5 more are at the source, and nobody is assigned."""
     async with world() as first:
         first.create(0, 12)
         first.assign(0)
         await until(lambda: first.is_copied(0))
     async with world() as it:
-        where = TopicPartition("orders", 0)
         it.create(0)
         it.source.logs, it.target.logs = first.source.logs, first.target.logs
-        it.target.logs[where].producers.clear()
-        write(it.source.logs[where], 5)
-        read_anchor = it.source.batch_at
+        write(it.source.logs[place(0)], 5)
+        yield it
 
-        async def leader_moves(place: TopicPartition, offset: int) -> Batch | None:
-            if it.target.leaders[where].node == 1:
-                log = it.target.logs[where]
-                log.batches = log.batches[:5]
-                log.end = log.batches[-1].header.next_offset
-                it.target.move(where, 2)
-                await it.target.refresh()
-            return await read_anchor(place, offset)
 
-        it.source.batch_at = leader_moves  # type: ignore[method-assign, assignment]
+def move_leader_at_first_read(it: World, *, of: MemoryCluster, loses: Callable[[MemoryLog], None]) -> None:
+    """When a batch is read back `of` this cluster, the target has a new leader, whose log has lost something."""
+    read = of.batch_at
+
+    async def leader_moves(where: TopicPartition, offset: int) -> Batch | None:
+        if it.target.leaders[place(0)].node == 1:
+            loses(it.target.logs[place(0)])
+            it.target.move(place(0), 2)
+            await it.target.refresh()
+        return await read(where, offset)
+
+    of.batch_at = leader_moves  # type: ignore[method-assign]
+
+
+async def test_a_leader_that_moves_during_a_resynchronisation_begins_it_anew() -> None:
+    """An unclean election: the new leader has less, and nothing it remembers would refuse what comes too early."""
+
+    def forget_the_end(log: MemoryLog) -> None:
+        log.batches = log.batches[:5]
+        log.end = log.batches[-1].header.next_offset
+
+    async with half_copied() as it:
+        it.target.logs[place(0)].producers.clear()
+        move_leader_at_first_read(it, of=it.source, loses=forget_the_end)
         copy = it.assign(0)
         await until(lambda: it.is_copied(0) or copy.stopped is not None)
         assert copy.stopped is None
@@ -296,26 +304,10 @@ async def test_a_leader_that_moves_during_a_resynchronisation_begins_it_anew() -
 async def test_answers_of_two_leaders_are_no_reason_to_stop() -> None:
     """The end was the old leader's, the batch before it is asked of the new one, which has less."""
 
-    async with world() as first:
-        first.create(0, 12)
-        first.assign(0)
-        await until(lambda: first.is_copied(0))
-    async with world() as it:
-        where = TopicPartition("orders", 0)
-        it.create(0)
-        it.source.logs, it.target.logs = first.source.logs, first.target.logs
-        write(it.source.logs[where], 5)
-        read_last = it.target.batch_at
-
-        async def leader_moves(place: TopicPartition, offset: int) -> Batch | None:
-            if it.target.leaders[where].node == 1:
-                log = it.target.logs[where]
-                log.truncate(log.batches[4].header.next_offset)
-                it.target.move(where, 2)
-                await it.target.refresh()
-            return await read_last(place, offset)
-
-        it.target.batch_at = leader_moves  # type: ignore[method-assign, assignment]
+    async with half_copied() as it:
+        move_leader_at_first_read(
+            it, of=it.target, loses=lambda log: log.truncate(log.batches[4].header.next_offset)
+        )
         copy = it.assign(0)
         await until(lambda: it.is_copied(0) or copy.stopped is not None)
         assert copy.stopped is None
@@ -523,24 +515,19 @@ async def test_retention_that_overtakes_a_running_copy_stops_it_with_the_lost_of
         assert copy.next_offset == position
 
 
-def test_what_a_lane_cannot_recover_from_is_told() -> None:
-    async def story() -> list[BaseException]:
-        failures: list[BaseException] = []
-        source, target = MemoryCluster(), MemoryCluster()
-        lane = Lane(MEMORY_BYTES, failures.append)
-        properties = ClientProperties(bootstrap_servers=(("memory", 1),))
-        lane.link(
-            "sf-to-nyc", LaneLink(source, target, properties, properties, Lease.unlimited(), flight_s=30.0)
-        )
-        source.create(TopicPartition("orders", 0))
-        target.create(TopicPartition("orders", 0))
-        del source.logs[TopicPartition("orders", 0)]  # a bug of ours, not a broker's answer
-        lane.assign(spec_of(mirror(0)))
-        await asyncio.sleep(0.1)
-        await lane.aclose()
-        return failures
-
-    assert [type(failure) for failure in asyncio.run(story())] == [KeyError]
+async def test_what_a_lane_cannot_recover_from_is_told() -> None:
+    failures: list[BaseException] = []
+    source, target = MemoryCluster(), MemoryCluster()
+    lane = Lane(MEMORY_BYTES, failures.append)
+    properties = ClientProperties(bootstrap_servers=(("memory", 1),))
+    lane.link("sf-to-nyc", LaneLink(source, target, properties, properties, Lease.unlimited(), flight_s=30.0))
+    source.create(TopicPartition("orders", 0))
+    target.create(TopicPartition("orders", 0))
+    del source.logs[TopicPartition("orders", 0)]  # a bug of ours, not a broker's answer
+    lane.assign(spec_of(mirror(0)))
+    await asyncio.sleep(0.1)
+    await lane.aclose()
+    assert [type(failure) for failure in failures] == [KeyError]
 
 
 async def test_a_stopped_partition_does_not_shorten_the_others_long_polls() -> None:

@@ -4,6 +4,8 @@ whose followers are slow. That no partition is ever on two at once is asserted b
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from uuid import UUID
 
 import pytest
@@ -200,11 +202,10 @@ async def test_the_target_topics_id_goes_with_every_append(known: bool) -> None:
         assert {sent.topic_id for sent in it.target.deliveries} == {topic_id.bytes if known else b""}
 
 
-async def test_a_leader_that_hangs_and_was_replaced_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@asynccontextmanager
+async def hanging_leader_replaced(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    """The old leader of partition 0 owes answers, and has just got a successor."""
     monkeypatch.setattr(lane_module, "OLD_LEADER_S", 0.05)
-
     async with world() as it:
         it.create(0, 5)
         hangs = it.target.line(1, ORDINARY)
@@ -213,6 +214,13 @@ async def test_a_leader_that_hangs_and_was_replaced_is_not_waited_for(
         await until(lambda: not hangs.idle)
         it.target.move(place(0), 2)
         await it.target.refresh()
+        yield it
+
+
+async def test_a_leader_that_hangs_and_was_replaced_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with hanging_leader_replaced(monkeypatch) as it:
         await until(lambda: it.is_copied(0))
         it.assert_identical(0)
 
@@ -220,16 +228,7 @@ async def test_a_leader_that_hangs_and_was_replaced_is_not_waited_for(
 async def test_a_hanging_leader_that_was_replaced_holds_up_no_partition_that_is_taken_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lane_module, "OLD_LEADER_S", 0.05)
-
-    async with world() as it:
-        it.create(0, 5)
-        hangs = it.target.line(1, ORDINARY)
-        hangs.frozen = True
-        it.assign(0)
-        await until(lambda: not hangs.idle)
-        it.target.move(place(0), 2)
-        await it.target.refresh()
+    async with hanging_leader_replaced(monkeypatch) as it:
         clean = await asyncio.wait_for(it.lane.revoke(mirror(0)), BOUND_S)
         assert not clean  # what it owes an answer for may still arrive
 

@@ -14,18 +14,15 @@ from heliograph.copier.budget import ByteBudget, Shares
 from heliograph.copier.fetcher import LEAST_FETCH_BYTES, FetchLimits
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.resynchroniser import QUESTIONS_AT_ONCE
-from heliograph.model.errors import BrokerRefused, Disconnected
+from heliograph.model.errors import BrokerRefused
 from heliograph.model.events import Event
 from heliograph.model.states import BoundBy, PartitionState, StopReason
 from heliograph.wire.error_codes import ErrorCode
 
 from .lane_world import MEMORY_BYTES, mirror, place, until, world, write
-from .source_batches import batch, give, spec_of, synced_at
+from .source_batches import BROKEN, batch, give, spec_of, synced_at
 
 SOON_S = 2.0
-
-
-BROKEN = Disconnected("broker-1 closed the connection")
 
 
 # -- a source connection that breaks

@@ -7,16 +7,27 @@ import pytest
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.phases import Phase
 from heliograph.model.errors import Disconnected, LineLeft, PartitionStop
-from heliograph.model.events import Event, Trouble
+from heliograph.model.events import Event
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.batch import read_header, verify_crc
 from heliograph.wire.error_codes import ErrorCode
 
-from .source_batches import CONTROL, NOW_S, OURS, batch, fetched, give, give_reply, spec_of, synced_at
+from .source_batches import (
+    AWAY,
+    BROKEN,
+    CONTROL,
+    NOW_S,
+    OURS,
+    batch,
+    fetched,
+    give,
+    give_reply,
+    phase_of,
+    spec_of,
+    synced_at,
+)
 
 HELD_LIMIT_BYTES = 1 << 20
-BROKEN = Disconnected("broker-1:9092 closed the connection")
-AWAY = Trouble(Event.BROKER_AWAY, "broker-1:9092 is away")
 
 
 @pytest.fixture
@@ -34,11 +45,6 @@ def streaming(copy: PartitionCopy) -> PartitionCopy:
     copy.appended(0)
     assert copy.phase is Phase.STREAM
     return copy
-
-
-def phase_of(copy: PartitionCopy) -> Phase:
-    """Read anew: a type checker believes that what it saw once stays."""
-    return copy.phase
 
 
 def state_of(copy: PartitionCopy) -> PartitionState:

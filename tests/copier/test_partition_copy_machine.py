@@ -12,15 +12,25 @@ from heliograph.copier.clearance import CLEAR
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.phases import Phase
 from heliograph.copier.recovery import APPEND_ANSWERS, Resynchronise, Stop
-from heliograph.model.errors import Disconnected, PartitionStop
-from heliograph.model.events import Event, Trouble
+from heliograph.model.errors import PartitionStop
+from heliograph.model.events import Event
 from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 
-from .source_batches import CONTROL, DAY_MS, NOW_MS, NOW_S, batch, fetched, old_batch, spec_of, synced_at
+from .source_batches import (
+    AWAY,
+    BROKEN,
+    CONTROL,
+    DAY_MS,
+    NOW_MS,
+    NOW_S,
+    batch,
+    fetched,
+    old_batch,
+    spec_of,
+    synced_at,
+)
 
-BROKEN = Disconnected("broker-1:9092 closed the connection")
-AWAY = Trouble(Event.BROKER_AWAY, "broker-1:9092 is away")
 OPERATOR = PartitionStop(StopReason.ANCHOR, "told to", hint="none")
 codes = st.sampled_from([*ErrorCode]).filter(lambda code: code is not ErrorCode.NONE) | st.just(4711)
 

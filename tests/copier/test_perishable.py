@@ -18,7 +18,6 @@ from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.phases import Phase
 from heliograph.copier.sender import TOLD_AFTER_S
 from heliograph.copier.spec import SESSION_MOST_S, margin_for
-from heliograph.model.errors import Disconnected
 from heliograph.model.events import Event, Trouble
 from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
@@ -26,34 +25,29 @@ from heliograph.wire.error_codes import ErrorCode
 from .lane_world import LINK, Clock, World, mirror, place, until, world, write
 from .memory_cluster import MemoryLine, Request
 from .source_batches import (
+    BROKEN,
     DAY_MS,
     NOW_MS,
     NOW_S,
     OLD_MS,
     OURS,
     batch,
+    copy_at,
     fetched,
     give,
     give_reply,
     old_batch,
+    phase_of,
     spec_of,
     synced_at,
 )
 
 CAREFUL, ORDINARY = LineName(0, careful=True), LineName(0)
-BROKEN = Disconnected("broker-1:9092 closed the connection")
 
 
 @pytest.fixture
 def copy() -> PartitionCopy:
-    """A copy that stands at offset 0, in PROBE, of a broker that remembers it."""
-    copy = PartitionCopy(spec_of(), 1 << 20)
-    copy.synced(synced_at(0, state_ms=NOW_MS))
-    return copy
-
-
-def phase_of(copy: PartitionCopy) -> Phase:
-    return copy.phase
+    return copy_at(0)
 
 
 def append(copy: PartitionCopy) -> None:
@@ -211,8 +205,7 @@ def test_a_lost_batch_takes_the_clearance_away(copy: PartitionCopy, first: bytea
 
 @pytest.mark.parametrize("state_ms", [None, OLD_MS])
 def test_a_broker_that_may_have_forgotten_us_is_probed(state_ms: int | None) -> None:
-    copy = PartitionCopy(spec_of(), 1 << 20)
-    copy.synced(synced_at(5, state_ms=state_ms))
+    copy = copy_at(5, state_ms)
     give(copy, batch(5), batch(6))
     copy.take()
     assert copy.peek() is None

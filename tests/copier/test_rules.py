@@ -20,7 +20,7 @@ from heliograph.copier.lease import ALIVE_S, Lease
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.phases import Phase
 from heliograph.copier.resync import Question, ReadProducer, Unsettled
-from heliograph.model.errors import Disconnected, ProtocolError
+from heliograph.model.errors import ProtocolError
 from heliograph.model.events import Event
 from heliograph.model.partition import TopicPartition
 from heliograph.model.states import StopReason
@@ -28,29 +28,23 @@ from heliograph.wire.batch import read_header
 from heliograph.wire.error_codes import ErrorCode
 from tests.cluster.test_log_reads import FakeClient, span_of
 
-from .lane_world import LINK, Clock, place, until, world, write
+from .lane_world import LINK, Clock, place, refuse, until, world, write
 from .source_batches import (
+    BROKEN,
     NOW_MS,
     NOW_S,
     OLD_MS,
     OURS,
     batch,
+    copy_at,
     fetched,
     give,
     give_reply,
     old_batch,
-    spec_of,
+    phase_of,
     synced_at,
 )
 from .two_logs import ask, half_way, log_of, state, stop_of
-
-BROKEN = Disconnected("broker-1:9092 closed the connection")
-
-
-def copy_at(next_offset: int, state_ms: int | None = NOW_MS, source_epoch: int = -1) -> PartitionCopy:
-    copy = PartitionCopy(spec_of(), 1 << 20)
-    copy.synced(synced_at(next_offset, state_ms=state_ms, source_epoch=source_epoch))
-    return copy
 
 
 def streaming() -> PartitionCopy:
@@ -60,10 +54,6 @@ def streaming() -> PartitionCopy:
     copy.take()
     copy.appended(0)
     return copy
-
-
-def phase_of(copy: PartitionCopy) -> Phase:
-    return copy.phase
 
 
 # -- 1: resynchronise
@@ -142,14 +132,7 @@ async def test_rule_04_a_first_append_that_is_refused_lets_no_later_one_take_its
 
     async with world() as it:
         it.create(0, 20)
-        tries = 0
-
-        def flaps(_where: TopicPartition) -> int | None:
-            nonlocal tries
-            tries += 1
-            return ErrorCode.NOT_ENOUGH_REPLICAS if tries - 1 in refusals else None
-
-        it.target.fault = flaps
+        refuse(it.target, ErrorCode.NOT_ENOUGH_REPLICAS, lambda number: number in refusals)
         it.assign(0)
         await until(lambda: it.is_copied(0))
         it.assert_identical(0)
