@@ -37,65 +37,61 @@ def ask(connection: Connection, body: bytes = b"", timeout_ms: int = 300) -> asy
     return connection.request(API_KEY, VERSION, [body], flexible=False, timeout_ms=timeout_ms)
 
 
-def failures_of(behaviour: Behaviour, requests: int = 3) -> list[HeliographError]:
+async def failures_of(behaviour: Behaviour, requests: int = 3) -> list[HeliographError]:
     """What each of these requests, sent together, ended in; the connection must be closed after it."""
-
-    async def story() -> list[HeliographError]:
-        async with peer(behaviour) as port:
-            connection = await open_connection("127.0.0.1", port, properties_for(port))
-            asked = [ask(connection) for _ in range(requests)]
-            async with asyncio.timeout(BOUND_S):
-                ended = await asyncio.gather(*asked, return_exceptions=True)
-            assert connection.closed
-            assert connection.waiting == 0
-            found = [problem for problem in ended if isinstance(problem, HeliographError)]
-            assert len(found) == requests
-            for problem in found:
-                assert f"127.0.0.1:{port}" in problem.message
-            return found
-
-    return asyncio.run(story())
+    async with peer(behaviour) as port:
+        connection = await open_connection("127.0.0.1", port, properties_for(port))
+        asked = [ask(connection) for _ in range(requests)]
+        async with asyncio.timeout(BOUND_S):
+            ended = await asyncio.gather(*asked, return_exceptions=True)
+        assert connection.closed
+        assert connection.waiting == 0
+        found = [problem for problem in ended if isinstance(problem, HeliographError)]
+        assert len(found) == requests
+        for problem in found:
+            assert f"127.0.0.1:{port}" in problem.message
+        return found
 
 
-def test_a_peer_that_never_answers_times_out_for_all_that_wait() -> None:
-    assert all(isinstance(problem, RequestTimedOut) for problem in failures_of(never_answer))
+async def test_a_peer_that_never_answers_times_out_for_all_that_wait() -> None:
+    assert all(isinstance(problem, RequestTimedOut) for problem in await failures_of(never_answer))
 
 
 @pytest.mark.parametrize("behaviour", [close_at_once, reset])
-def test_a_peer_that_leaves_disconnects_all_that_wait(behaviour: Behaviour) -> None:
-    assert all(isinstance(problem, Disconnected) for problem in failures_of(behaviour))
+async def test_a_peer_that_leaves_disconnects_all_that_wait(behaviour: Behaviour) -> None:
+    assert all(isinstance(problem, Disconnected) for problem in await failures_of(behaviour))
 
 
-def test_a_peer_that_speaks_http_is_told_as_such() -> None:
-    (problem,) = failures_of(always_say(b"HTTP/1.1 400 Bad Request\r\n\r\n"), requests=1)
+async def test_a_peer_that_speaks_http_is_told_as_such() -> None:
+    (problem,) = await failures_of(always_say(b"HTTP/1.1 400 Bad Request\r\n\r\n"), requests=1)
     assert isinstance(problem, ProtocolError)
     assert "HTTP" in problem.message
     assert problem.hint
 
 
-def test_a_peer_that_speaks_tls_is_told_as_such() -> None:
-    (problem,) = failures_of(always_say(b"\x15\x03\x01\x00\x02\x02\x0a"), requests=1)
+async def test_a_peer_that_speaks_tls_is_told_as_such() -> None:
+    (problem,) = await failures_of(always_say(b"\x15\x03\x01\x00\x02\x02\x0a"), requests=1)
     assert isinstance(problem, ProtocolError)
     assert "TLS" in problem.message
 
 
-def test_a_frame_too_large_for_any_answer_is_refused_and_not_awaited() -> None:
-    problems = failures_of(always_say(struct.pack(">i", 2**31 - 1)))
+async def test_a_frame_too_large_for_any_answer_is_refused_and_not_awaited() -> None:
+    problems = await failures_of(always_say(struct.pack(">i", 2**31 - 1)))
     assert all(isinstance(problem, ProtocolError) for problem in problems)
 
 
 @pytest.mark.parametrize("size", [-1, 0, 3, -(2**31)])
-def test_a_frame_of_impossible_size_is_refused(size: int) -> None:
-    assert isinstance(failures_of(always_say(struct.pack(">i", size)))[0], ProtocolError)
+async def test_a_frame_of_impossible_size_is_refused(size: int) -> None:
+    assert isinstance((await failures_of(always_say(struct.pack(">i", size))))[0], ProtocolError)
 
 
-def test_an_answer_to_something_else_fails_everything_that_waits() -> None:
-    problems = failures_of(always_say(answer(4711, b"")))
+async def test_an_answer_to_something_else_fails_everything_that_waits() -> None:
+    problems = await failures_of(always_say(answer(4711, b"")))
     assert all(isinstance(problem, ProtocolError) for problem in problems)
 
 
-def test_an_answer_out_of_order_fails_everything_that_waits() -> None:
-    assert isinstance(failures_of(always_say(answer(2, b"")))[0], ProtocolError)
+async def test_an_answer_out_of_order_fails_everything_that_waits() -> None:
+    assert isinstance((await failures_of(always_say(answer(2, b""))))[0], ProtocolError)
 
 
 async def test_an_answer_nobody_asked_for_closes_the_connection() -> None:
@@ -108,8 +104,8 @@ async def test_an_answer_nobody_asked_for_closes_the_connection() -> None:
             await ask(connection)
 
 
-def test_half_an_answer_times_out() -> None:
-    problems = failures_of(always_say(answer(1, b"x" * 100)[:50]), requests=1)
+async def test_half_an_answer_times_out() -> None:
+    problems = await failures_of(always_say(answer(1, b"x" * 100)[:50]), requests=1)
     assert isinstance(problems[0], RequestTimedOut)
 
 
@@ -148,22 +144,19 @@ async def test_a_late_answer_closes_the_connection_and_is_never_taken_for_anothe
             await ask(connection)
 
 
-def test_a_request_keeps_its_own_deadline_after_one_with_a_longer_was_answered() -> None:
+async def test_a_request_keeps_its_own_deadline_after_one_with_a_longer_was_answered() -> None:
     async def answers_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         _, _, correlation_id, _ = await read_request(reader)
         writer.write(answer(correlation_id, b""))
         await never_answer(reader, writer)
 
-    async def story() -> float:
-        async with peer(answers_once) as port:
-            connection = await open_connection("127.0.0.1", port, properties_for(port))
-            await ask(connection, timeout_ms=1500)
-            begun = time.monotonic()
-            with pytest.raises(RequestTimedOut):
-                await ask(connection, timeout_ms=100)
-            return time.monotonic() - begun
-
-    assert asyncio.run(story()) < 1.0
+    async with peer(answers_once) as port:
+        connection = await open_connection("127.0.0.1", port, properties_for(port))
+        await ask(connection, timeout_ms=1500)
+        begun = time.monotonic()
+        with pytest.raises(RequestTimedOut):
+            await ask(connection, timeout_ms=100)
+        assert time.monotonic() - begun < 1.0
 
 
 async def test_answers_arrive_in_order_however_they_are_cut() -> None:
@@ -226,17 +219,17 @@ async def test_closing_fails_all_that_wait_and_every_request_after() -> None:
                 await asked
 
 
-def test_nobody_listening_is_disconnected_with_the_address() -> None:
+async def test_nobody_listening_is_disconnected_with_the_address() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
         with pytest.raises(Disconnected, match=f"127.0.0.1:{port} cannot be reached"):
-            asyncio.run(open_connection("127.0.0.1", port, properties_for(port)))
+            await open_connection("127.0.0.1", port, properties_for(port))
 
 
-def test_a_name_that_resolves_to_nothing_is_disconnected_with_the_address() -> None:
+async def test_a_name_that_resolves_to_nothing_is_disconnected_with_the_address() -> None:
     with pytest.raises(Disconnected, match=r"no-such-host.invalid:9092"):
-        asyncio.run(open_connection("no-such-host.invalid", 9092, properties_for(9092)))
+        await open_connection("no-such-host.invalid", 9092, properties_for(9092))
 
 
 @pytest.mark.parametrize("unacknowledged_ms", [0, 5000])

@@ -8,6 +8,7 @@ import math
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import pytest
 from kafka.protocol.consumer import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -250,16 +251,13 @@ async def test_a_coordinator_that_moves_and_loads_is_followed() -> None:
         assert [type(standing) for standing in play.standings] == [Permitted]
 
 
-def test_a_right_that_is_missing_is_named_whichever_request_is_refused() -> None:
-    async def story(kind: str) -> None:
-        async with stage() as play:
-            play.coordinator.codes = {kind: [ErrorCode.GROUP_AUTHORIZATION_FAILED] * 3}
-            await until(lambda: bool(play.problem))
-            assert "grant READ on the group g" in play.problem
-            await until(lambda: play.active)
-
-    asyncio.run(story("FindCoordinatorRequest"))
-    asyncio.run(story("JoinGroupRequest"))
+@pytest.mark.parametrize("kind", ["FindCoordinatorRequest", "JoinGroupRequest"])
+async def test_a_right_that_is_missing_is_named_whichever_request_is_refused(kind: str) -> None:
+    async with stage() as play:
+        play.coordinator.codes = {kind: [ErrorCode.GROUP_AUTHORIZATION_FAILED] * 3}
+        await until(lambda: bool(play.problem))
+        assert "grant READ on the group g" in play.problem
+        await until(lambda: play.active)
 
 
 async def test_a_bug_is_reported_and_does_not_end_the_election() -> None:

@@ -536,18 +536,13 @@ def test_nothing_runs_on_after_both_ends_are_closed(driver: Driver) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "control-line"]
 
 
-def test_a_driver_that_never_answers_is_given_up() -> None:
-    async def story() -> str:
-        accepted: list[asyncio.StreamWriter] = []
-        server = await asyncio.start_server(lambda _r, w: accepted.append(w), "127.0.0.1", 0)
-        lane = LaneEnd(server.sockets[0].getsockname())
-        reason = await asyncio.to_thread(lane.ends.get, True, SOON_S)
-        for writer in accepted:
-            writer.close()
-        server.close()
-        return reason
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frames, "PROOF_TIMEOUT_S", 0.1)
-        patch.setattr(frames, "TURN_LIMIT_S", 0.1)
-        assert "control line failed" in asyncio.run(story())
+async def test_a_driver_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "PROOF_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(frames, "TURN_LIMIT_S", 0.1)
+    accepted: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(lambda _r, w: accepted.append(w), "127.0.0.1", 0)
+    lane = LaneEnd(server.sockets[0].getsockname())
+    assert "control line failed" in await asyncio.to_thread(lane.ends.get, True, SOON_S)
+    for writer in accepted:
+        writer.close()
+    server.close()

@@ -121,49 +121,41 @@ def test_secrets_are_long_and_never_the_same() -> None:
     assert new_secret() != new_secret()
 
 
-def handshake(lane_secret: bytes, driver_secret: bytes, lane: int = 3) -> list[Any]:
+async def handshake(lane_secret: bytes, driver_secret: bytes, lane: int = 3) -> list[Any]:
     """Both sides against each other; what each returned or raised: [driver's, lane's]."""
+    to_driver, to_lane = asyncio.StreamReader(), asyncio.StreamReader()
 
-    async def story() -> list[Any]:
-        to_driver, to_lane = asyncio.StreamReader(), asyncio.StreamReader()
+    async def driver() -> int:
+        try:
+            return await frames.prove_as_driver(to_driver, Wire(to_lane), driver_secret)  # type: ignore[arg-type]
+        finally:
+            to_lane.feed_eof()
 
-        async def driver() -> int:
-            try:
-                return await frames.prove_as_driver(to_driver, Wire(to_lane), driver_secret)  # type: ignore[arg-type]
-            finally:
-                to_lane.feed_eof()
+    async def the_lane() -> None:
+        try:
+            await frames.prove_as_lane(to_lane, Wire(to_driver), lane_secret, lane)  # type: ignore[arg-type]
+        finally:
+            to_driver.feed_eof()
 
-        async def the_lane() -> None:
-            try:
-                await frames.prove_as_lane(to_lane, Wire(to_driver), lane_secret, lane)  # type: ignore[arg-type]
-            finally:
-                to_driver.feed_eof()
-
-        return list(await asyncio.gather(driver(), the_lane(), return_exceptions=True))
-
-    return asyncio.run(story())
+    return list(await asyncio.gather(driver(), the_lane(), return_exceptions=True))
 
 
-def test_both_sides_of_one_run_prove_themselves() -> None:
-    assert handshake(SECRET, SECRET) == [3, None]
+async def test_both_sides_of_one_run_prove_themselves() -> None:
+    assert await handshake(SECRET, SECRET) == [3, None]
 
 
-def test_a_lane_with_another_secret_is_refused_and_learns_nothing() -> None:
-    for_driver, for_lane = handshake(b"x" * 32, SECRET)
+async def test_a_lane_with_another_secret_is_refused_and_learns_nothing() -> None:
+    for_driver, for_lane = await handshake(b"x" * 32, SECRET)
     assert isinstance(for_driver, ProtocolError)
     assert isinstance(for_lane, ProtocolError)
 
 
-def driver_meets(answer: bytes) -> None:
+async def driver_meets(answer: bytes) -> None:
     """The driver's side of the handshake against a peer that answers with these bytes."""
-
-    async def story() -> None:
-        reader = asyncio.StreamReader()
-        reader.feed_data(answer)
-        reader.feed_eof()
-        await frames.prove_as_driver(reader, Wire(asyncio.StreamReader()), SECRET)  # type: ignore[arg-type]
-
-    asyncio.run(story())
+    reader = asyncio.StreamReader()
+    reader.feed_data(answer)
+    reader.feed_eof()
+    await frames.prove_as_driver(reader, Wire(asyncio.StreamReader()), SECRET)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -180,19 +172,19 @@ def driver_meets(answer: bytes) -> None:
         {"type": "progress", "partitions": []},
     ],
 )
-def test_whoever_proves_nothing_is_a_protocol_error_to_the_driver(answer: Message) -> None:
+async def test_whoever_proves_nothing_is_a_protocol_error_to_the_driver(answer: Message) -> None:
     with pytest.raises(ProtocolError):
-        driver_meets(encode(answer))
+        await driver_meets(encode(answer))
 
 
-def test_a_peer_that_closes_at_once_is_a_protocol_error_to_the_driver() -> None:
+async def test_a_peer_that_closes_at_once_is_a_protocol_error_to_the_driver() -> None:
     with pytest.raises(ProtocolError):
-        driver_meets(b"")
+        await driver_meets(b"")
 
 
-def test_an_unproven_peer_cannot_send_a_large_frame() -> None:
+async def test_an_unproven_peer_cannot_send_a_large_frame() -> None:
     with pytest.raises(ProtocolError, match="over the limit"):
-        driver_meets(framed(json.dumps({"challenge": "c" * UNPROVEN_LIMIT}).encode()))
+        await driver_meets(framed(json.dumps({"challenge": "c" * UNPROVEN_LIMIT}).encode()))
 
 
 async def test_a_proof_cannot_be_replayed_against_another_challenge() -> None:

@@ -31,7 +31,9 @@ def test_what_leaves_work_half_done_ends_the_lane(context: dict[str, Any], ends_
     assert (unforeseen(context) is not None) == ends_the_lane
 
 
-def test_a_callback_that_raises_ends_the_lane_with_its_exception(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_callback_that_raises_ends_the_lane_with_its_exception(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.CRITICAL, logger="asyncio")
     server = ControlServer(SECRET, lambda _lane, _message: None, lambda _lane: None)
     address = server.start("127.0.0.1")
@@ -39,12 +41,9 @@ def test_a_callback_that_raises_ends_the_lane_with_its_exception(caplog: pytest.
     def stumble() -> None:
         raise ZeroDivisionError("a bug in a callback")
 
-    async def story() -> None:
-        asyncio.get_running_loop().call_later(0.1, stumble)
-        ticket = LaneTicket(lane=0, address=address, memory_bytes=1 << 20, secret=SECRET)
+    asyncio.get_running_loop().call_later(0.1, stumble)
+    ticket = LaneTicket(lane=0, address=address, memory_bytes=1 << 20, secret=SECRET)
+    with pytest.raises(ZeroDivisionError):
         async with asyncio.timeout(5.0):
             await LaneTask(ticket).live()
-
-    with pytest.raises(ZeroDivisionError):
-        asyncio.run(story())
     server.stop()
