@@ -11,7 +11,7 @@ from heliograph.cluster.at_most import at_most
 
 
 @pytest.mark.parametrize("limit", [1, 3, 50])
-def test_no_more_than_the_limit_are_under_way_and_answers_keep_their_order(limit: int) -> None:
+async def test_no_more_than_the_limit_are_under_way_and_answers_keep_their_order(limit: int) -> None:
     under_way = most = 0
 
     async def ask(number: int) -> int:
@@ -22,6 +22,6 @@ def test_no_more_than_the_limit_are_under_way_and_answers_keep_their_order(limit
         under_way -= 1
         return number
 
-    answers = asyncio.run(at_most(limit, (partial(ask, number) for number in range(20))))
+    answers = await at_most(limit, (partial(ask, number) for number in range(20)))
     assert answers == list(range(20))
     assert most == min(limit, 20)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -93,93 +92,93 @@ def span_of(start: int, watermark: int, end: int) -> Any:
     return answer
 
 
-def test_a_logs_end_is_asked_for_as_a_replica_and_its_high_watermark_as_a_consumer() -> None:
+async def test_a_logs_end_is_asked_for_as_a_replica_and_its_high_watermark_as_a_consumer() -> None:
     client: Any = FakeClient(span_of(3, 5, 9))
-    span = asyncio.run(read_span(client, WHERE))
+    span = await read_span(client, WHERE)
     assert (span.start, span.high_watermark, span.end) == (3, 5, 9)
     assert [request.replica_id for request in client.asked] == [CONSUMER, CONSUMER, OURSELVES]
     assert OURSELVES not in (-1, -2)
 
 
-def test_every_question_for_an_offset_names_the_leader_epoch() -> None:
+async def test_every_question_for_an_offset_names_the_leader_epoch() -> None:
     client: Any = FakeClient(span_of(3, 5, 9))
-    asyncio.run(read_span(client, WHERE))
-    asyncio.run(read_ends(client, 1, [WHERE]))
+    await read_span(client, WHERE)
+    await read_ends(client, 1, [WHERE])
     epochs = [r.topics[0].partitions[0].current_leader_epoch for r in client.asked]
     assert epochs == [EPOCH] * 4
 
 
 @pytest.mark.parametrize("log", [(0, 9, 5), (9, 5, 5), (-1, 5, 5)])
-def test_a_log_that_cannot_be_is_refused_and_not_clamped(log: tuple[int, int, int]) -> None:
+async def test_a_log_that_cannot_be_is_refused_and_not_clamped(log: tuple[int, int, int]) -> None:
     client: Any = FakeClient(span_of(*log))
     with pytest.raises(ProtocolError):
-        asyncio.run(read_span(client, WHERE))
+        await read_span(client, WHERE)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH])
-def test_a_fenced_question_has_no_answer(code: int) -> None:
+async def test_a_fenced_question_has_no_answer(code: int) -> None:
     client: Any = FakeClient(lambda _request: offsets({WHERE: (code, -1)}))
     with pytest.raises(BrokerRefused) as caught:
-        asyncio.run(read_span(client, WHERE))
+        await read_span(client, WHERE)
     assert caught.value.code == code
 
 
-def test_ends_are_asked_for_together_and_as_a_replica() -> None:
+async def test_ends_are_asked_for_together_and_as_a_replica() -> None:
     wheres = [TopicPartition(topic, n) for topic in ("orders", "payments") for n in range(3)]
     client: Any = FakeClient(lambda _request: offsets({where: (0, 10 + where.partition) for where in wheres}))
-    ends = asyncio.run(read_ends(client, 1, wheres))
+    ends = await read_ends(client, 1, wheres)
     assert ends == {where: 10 + where.partition for where in wheres}
     (request,) = client.asked
     assert request.replica_id == OURSELVES
     assert {topic.name: len(topic.partitions) for topic in request.topics} == {"orders": 3, "payments": 3}
 
 
-def test_an_end_that_a_broker_refuses_to_tell_is_left_out() -> None:
+async def test_an_end_that_a_broker_refuses_to_tell_is_left_out() -> None:
     refused = TopicPartition("orders", 1)
     client: Any = FakeClient(
         lambda _request: offsets({WHERE: (0, 5), refused: (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)})
     )
-    assert asyncio.run(read_ends(client, 1, [WHERE, refused])) == {WHERE: 5}
+    assert await read_ends(client, 1, [WHERE, refused]) == {WHERE: 5}
 
 
-def test_a_broker_is_not_asked_for_the_end_of_what_it_does_not_lead() -> None:
+async def test_a_broker_is_not_asked_for_the_end_of_what_it_does_not_lead() -> None:
     moved = TopicPartition("orders", 1)
     client: Any = FakeClient(lambda _request: offsets({WHERE: (0, 5)}))
     client.elsewhere = {moved}
-    asyncio.run(read_ends(client, 1, [WHERE, moved]))
+    await read_ends(client, 1, [WHERE, moved])
     (request,) = client.asked
     assert [p.partition_index for p in request.topics[0].partitions] == [0]
 
 
-def test_ends_that_make_no_sense_are_a_protocol_error() -> None:
+async def test_ends_that_make_no_sense_are_a_protocol_error() -> None:
     client: Any = FakeClient(lambda _request: ListOffsetsResponse(throttle_time_ms=0, topics=None))
     with pytest.raises(ProtocolError):
-        asyncio.run(read_ends(client, 1, [WHERE]))
+        await read_ends(client, 1, [WHERE])
 
 
-def test_a_producers_state_tells_its_last_sequence_and_time() -> None:
+async def test_a_producers_state_tells_its_last_sequence_and_time() -> None:
     client: Any = FakeClient(lambda _request: producers({7: {"last_sequence": 41}, 8: {}}))
-    assert asyncio.run(read_producer(client, WHERE, 7)) == ProducerState(
+    assert await read_producer(client, WHERE, 7) == ProducerState(
         epoch=0, last_sequence=41, last_timestamp=100
     )
-    assert asyncio.run(read_producer(client, WHERE, 9)) is None
+    assert await read_producer(client, WHERE, 9) is None
 
 
-def test_of_several_open_transactions_the_oldest_is_named() -> None:
+async def test_of_several_open_transactions_the_oldest_is_named() -> None:
     states = {7: {}, 8: {"current_txn_start_offset": 30}, 9: {"current_txn_start_offset": 20}}
     client: Any = FakeClient(lambda _request: producers(states))
-    assert asyncio.run(read_open_transaction(client, WHERE)) == 9
+    assert await read_open_transaction(client, WHERE) == 9
 
 
-def test_without_an_open_transaction_nobody_is_named() -> None:
+async def test_without_an_open_transaction_nobody_is_named() -> None:
     client: Any = FakeClient(lambda _request: producers({7: {}}))
-    assert asyncio.run(read_open_transaction(client, WHERE)) is None
+    assert await read_open_transaction(client, WHERE) is None
 
 
-def test_producers_that_may_not_be_described_are_refused() -> None:
+async def test_producers_that_may_not_be_described_are_refused() -> None:
     client: Any = FakeClient(lambda _request: producers({}, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     with pytest.raises(BrokerRefused):
-        asyncio.run(read_open_transaction(client, WHERE))
+        await read_open_transaction(client, WHERE)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])

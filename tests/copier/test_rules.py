@@ -82,18 +82,18 @@ def test_rule_01_without_state_the_sequence_begins_with_the_log_end(next_offset:
 # -- 2: the log end
 
 
-def test_rule_02_the_log_end_is_asked_for_under_an_id_of_our_own_with_the_leader_epoch() -> None:
+async def test_rule_02_the_log_end_is_asked_for_under_an_id_of_our_own_with_the_leader_epoch() -> None:
     client: Any = FakeClient(span_of(0, 3, 5))
-    assert asyncio.run(read_span(client, TopicPartition("orders", 0))).end == 5
+    assert (await read_span(client, TopicPartition("orders", 0))).end == 5
     question = client.asked[-1]
     assert question.replica_id == OURSELVES not in (-1, -2)
     assert question.topics[0].partitions[0].current_leader_epoch == 7
 
 
-def test_rule_02_an_end_below_the_high_watermark_is_no_answer() -> None:
+async def test_rule_02_an_end_below_the_high_watermark_is_no_answer() -> None:
     client: Any = FakeClient(span_of(0, 9, 5))
     with pytest.raises(ProtocolError):
-        asyncio.run(read_span(client, TopicPartition("orders", 0)))
+        await read_span(client, TopicPartition("orders", 0))
 
 
 # -- 3: the anchor

@@ -437,24 +437,20 @@ def strangers_at(driver: Driver, count: int) -> list[socket.socket]:
     return [socket.create_connection(driver.address, timeout=SOON_S) for _ in range(count)]
 
 
-def test_lanes_that_start_together_all_get_in(driver: Driver) -> None:
+async def test_lanes_that_start_together_all_get_in(driver: Driver) -> None:
     """Three times as many as may prove themselves at once, all connected before the first of them does."""
     lanes = 3 * control_server.UNPROVEN_AT_ONCE + 8
+    opened = await asyncio.gather(*(asyncio.open_connection(*driver.address) for _ in range(lanes)))
 
-    async def start_together() -> None:
-        opened = await asyncio.gather(*(asyncio.open_connection(*driver.address) for _ in range(lanes)))
+    async def introduce(lane: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await frames.prove_as_lane(reader, writer, SECRET, lane)
+        writer.write(encode({"type": "hello"}))
 
-        async def introduce(lane: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await frames.prove_as_lane(reader, writer, SECRET, lane)
-            writer.write(encode({"type": "hello"}))
-
-        await asyncio.gather(*(introduce(lane, *ends) for lane, ends in enumerate(opened)))
-        heard = {(await asyncio.to_thread(driver.heard.get, timeout=SOON_S))[0] for _ in range(lanes)}
-        assert heard == set(range(lanes))
-        for _, writer in opened:
-            writer.close()
-
-    asyncio.run(start_together())
+    await asyncio.gather(*(introduce(lane, *ends) for lane, ends in enumerate(opened)))
+    heard = {(await asyncio.to_thread(driver.heard.get, timeout=SOON_S))[0] for _ in range(lanes)}
+    assert heard == set(range(lanes))
+    for _, writer in opened:
+        writer.close()
 
 
 def test_a_lane_waits_its_turn_behind_peers_that_prove_nothing(narrow: Driver) -> None:

@@ -74,15 +74,15 @@ async def read_after(code: int) -> Message | None:
 
 
 @pytest.mark.parametrize("code", [errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED])
-def test_a_line_that_its_peer_broke_has_ended(code: int) -> None:
-    assert asyncio.run(read_after(code)) is None
+async def test_a_line_that_its_peer_broke_has_ended(code: int) -> None:
+    assert await read_after(code) is None
 
 
 @pytest.mark.parametrize("code", [errno.EHOSTUNREACH, errno.ETIMEDOUT, errno.ENETDOWN])
-def test_a_network_that_was_cut_is_told_apart_from_a_peer_that_ended(code: int) -> None:
+async def test_a_network_that_was_cut_is_told_apart_from_a_peer_that_ended(code: int) -> None:
     """The peer may live, and go on for a while."""
     with pytest.raises(Disconnected, match=r"the network was cut: .*what the system says"):
-        asyncio.run(read_after(code))
+        await read_after(code)
 
 
 def test_a_frame_over_the_limit_is_refused_before_it_is_received() -> None:
