@@ -46,12 +46,13 @@ class Arrival(NamedTuple):
 
 
 class LatencyWatch:
-    """One record per partition and tick, from entering the context to `stop`."""
+    """One record per partition and tick, of so many bytes at least, from entering the context to `stop`."""
 
-    def __init__(self, source: str, target: str, wheres: Sequence[Where]) -> None:
+    def __init__(self, source: str, target: str, wheres: Sequence[Where], size_bytes: int = 0) -> None:
         self.arrivals: list[Arrival] = []
         self.sent = 0
         self._wheres = list(wheres)
+        self._size_bytes = size_bytes
         # One for each topic: a broker answers a connection's requests in turn, and may wait for one's followers.
         self._producers = {topic: ConfirmedProducer(source, codec="none", **PRODUCER) for topic, _ in wheres}
         self._consumer: Any = Consumer({**CONSUMER, "bootstrap.servers": target})
@@ -99,7 +100,8 @@ class LatencyWatch:
         while not self._stop_sending.wait(TICK_S):
             for topic, number in self._wheres:
                 stamp = b"%.6f" % time.monotonic()
-                record = Record(value=stamp, timestamp_ms=int(time.time() * 1000))
+                value = stamp.ljust(self._size_bytes)  # spaces, which are no part of a number
+                record = Record(value=value, timestamp_ms=int(time.time() * 1000))
                 self._producers[topic].send(topic, number, record)
                 self.sent += 1
 

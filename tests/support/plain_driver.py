@@ -35,8 +35,8 @@ Failures = list[BaseException]
 class PlainLane:
     """`silence` leaves it as a driver leaves it that was cut off: alive, with a lease that runs out."""
 
-    def __init__(self, links: Iterable[LinkClusters], failures: Failures) -> None:
-        self.lane = Lane(LANE_MEMORY_BYTES, failures.append)
+    def __init__(self, links: Iterable[LinkClusters], failures: Failures, memory_bytes: int) -> None:
+        self.lane = Lane(memory_bytes, failures.append)
         self._clusters = LaneClusters(self.lane)
         self._links = list(links)
         for link in self._links:
@@ -124,8 +124,8 @@ class PlainDriver:
     def flight_s(self) -> float:
         return self._clusters.flight_s(self._link)
 
-    def lane(self) -> PlainLane:
-        lane = PlainLane(self._clusters.link_clusters(), self._failures)
+    def lane(self, memory_bytes: int = LANE_MEMORY_BYTES) -> PlainLane:
+        lane = PlainLane(self._clusters.link_clusters(), self._failures, memory_bytes)
         self.lanes.append(lane)
         return lane
 
