@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
@@ -19,9 +20,11 @@ from rich.console import Console
 from bench.contender import Contender
 from bench.heliograph_run import HeliographRun
 from bench.mirror_maker import MirrorMaker
+from bench.other_commit import other_commit
 from bench.parts import Scope, measure_copies, measure_lane_memory, measure_latencies
 from bench.plain_lane import PlainLane
-from bench.report import Run, show, write
+from bench.report import AGAINST, Run, show, write
+from bench.workload import Say
 from heliograph.model.errors import HeliographError
 
 QUICK = Scope(records=1_500_000, rounds=3, latency_rounds=2, backlog_bytes=500_000_000)
@@ -36,7 +39,7 @@ def main() -> int:
     scope = _scope(given)
     contenders = [each for each in CONTENDERS if each.code in given.contenders]
     console = Console()
-    run = Run(scope=asdict(scope) | {"contenders": [each.code for each in contenders]})
+    run = Run(scope=asdict(scope))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     code = _measure(given, scope, contenders, run, console)
@@ -47,7 +50,7 @@ def main() -> int:
 
 
 def _measure(
-    given: argparse.Namespace, scope: Scope, contenders: Sequence[Contender], run: Run, console: Console
+    given: argparse.Namespace, scope: Scope, contenders: list[Contender], run: Run, console: Console
 ) -> int:
     began = time.monotonic()
 
@@ -55,15 +58,14 @@ def _measure(
         at_s = time.monotonic() - began
         console.print(f"[{at_s:5.0f} s] {text}", highlight=False, markup=False, soft_wrap=True)
 
-    everything = not (given.copy or given.latency or given.memory)
-    laned = [each for each in contenders if each.lane_mark is not None]
     try:
-        if everything or given.copy:
-            measure_copies(scope, contenders, run, say)
-        if everything or given.latency:
-            measure_latencies(scope, [each for each in contenders if each.tails], run, say)
-        if laned and (everything or given.memory):
-            measure_lane_memory(scope, laned[0], run, say)
+        with ExitStack() as undo:
+            if given.against is not None:
+                other = undo.enter_context(other_commit(given.against))
+                contenders = [other, *contenders]
+                run.against = other.name
+            run.scope["contenders"] = [each.code for each in contenders]
+            _measure_parts(given, scope, contenders, run, say)
     except HeliographError as error:
         say(f"error: {error.message}\nhint: {error.hint}")
         return error.exit_code
@@ -71,6 +73,19 @@ def _measure(
         say("interrupted: everything that was started is ended")
         return INTERRUPTED
     return 0
+
+
+def _measure_parts(
+    given: argparse.Namespace, scope: Scope, contenders: Sequence[Contender], run: Run, say: Say
+) -> None:
+    everything = not (given.copy or given.latency or given.memory)
+    laned = [each for each in contenders if each.lane_mark is not None and each.code != AGAINST]
+    if everything or given.copy:
+        measure_copies(scope, contenders, run, say)
+    if everything or given.latency:
+        measure_latencies(scope, [each for each in contenders if each.tails], run, say)
+    if laned and (everything or given.memory):
+        measure_lane_memory(scope, laned[0], run, say)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -85,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="script/bench",
         description="Measures Heliograph against MirrorMaker 2 and against its own lane without Spark.",
-        epilog="Example: script/bench --quick",
+        epilog="Examples: script/bench --quick, script/bench --quick --against HEAD~1 --contenders heliograph",
     )
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="3 rounds, in some minutes (the default)")
@@ -106,6 +121,12 @@ def _parser() -> argparse.ArgumentParser:
         choices=[each.code for each in CONTENDERS],
         default=[each.code for each in CONTENDERS],
         help="who takes part (default: all)",
+    )
+    parser.add_argument(
+        "--against",
+        metavar="COMMIT",
+        help="Heliograph as it was at this commit of the repository takes part too, in copy and latency; the tables"
+        " end with the ratio of this version to that one",
     )
     return parser
 

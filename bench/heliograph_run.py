@@ -19,17 +19,21 @@ PYTHON_WORKER = "pyspark.daemon"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeliographRun:
+    """`environment`: variables of its own, each `NAME=value`."""
+
     name: str = "Heliograph"
     code: str = "heliograph"
     lane_mark: str | None = PYTHON_WORKER
     ends_itself: bool = True
     tails: bool = True
+    environment: tuple[str, ...] = ()
 
     def prepare(self, job: CopyJob, pair: ClusterPair, directory: Path) -> Sequence[str]:
         path = directory / "heliograph.yaml"
         settings = config(job, source=pair.source.bootstrap_servers, target=pair.target.bootstrap_servers)
         path.write_text(yaml.safe_dump(settings, sort_keys=False))
-        command = [str(Path(sys.executable).with_name("heliograph")), "run", "--config", str(path)]
+        heliograph = str(Path(sys.executable).with_name("heliograph"))
+        command = ["env", *self.environment, heliograph, "run", "--config", str(path)]
         return command if job.endless else [*command, "--until-caught-up"]
 
 

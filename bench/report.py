@@ -17,17 +17,18 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from bench.aims import Aim, copy_summary, judge, latency_summary
+from bench.aims import OURS, Aim, copy_summary, judge, latency_summary
 from bench.copy_round import CopyResult
 from bench.latency import LatencyResult
-from bench.summary import Summary
+from bench.summary import Summary, summarise
 from bench.workload import Workload
 from heliograph import __version__
 from heliograph.lab.jars import DEFAULT_KAFKA
 
 SCHEMA = "heliograph.bench/1"
 MB = 1024 * 1024
-NAMES = {"heliograph": "Heliograph", "mm2": "MirrorMaker 2", "plain": "plain lane"}
+AGAINST = "against"  # Heliograph at another commit; `Run.against` is its name
+NAMES = {OURS: "Heliograph", AGAINST: "another Heliograph", "mm2": "MirrorMaker 2", "plain": "plain lane"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class Run:
     """Everything measured so far: an interrupted run still has its finished rounds."""
 
     scope: dict[str, object]
+    against: str | None = None
     workload: Workload | None = None
     copies: list[CopyResult] = field(default_factory=list)
     latencies: list[LatencyResult] = field(default_factory=list)
@@ -69,23 +71,35 @@ def cell(summary: Summary | None, show: Callable[[float], str]) -> str:
     return shown if summary.rounds == 1 else f"{shown} (±{summary.spread / 2:.0%})"
 
 
-def copy_table(rounds: Sequence[CopyResult]) -> Table:
+def ratio_cell(rounds: Sequence[CopyResult] | Sequence[LatencyResult], attribute: str) -> str:
+    """This version to the other one, round by round: what changed on the machine meanwhile met both alike."""
+    ours, theirs = (
+        [float(getattr(one, attribute)) for one in rounds if one.contender == code]
+        for code in (OURS, AGAINST)
+    )
+    # An interrupted run has a round of one of them; a clock too coarse reads 0.
+    ratios = [mine / other for mine, other in zip(ours, theirs, strict=False) if other]
+    return cell(summarise(ratios) if ratios else None, lambda value: f"{value:.2f} x")
+
+
+def copy_table(rounds: Sequence[CopyResult], against: str | None) -> Table:
     present = [code for code in NAMES if any(one.contender == code for one in rounds)]
-    table = _table("Copy: medians of the rounds (half of their spread)", present)
+    table = _table("Copy: medians of the rounds (half of their spread)", present, against)
     for title, attribute, show in COPY_ROWS:
         cells = [cell(copy_summary(rounds, code, attribute), show) for code in present]
         if attribute == "lanes_cpu_copy_s":  # a mirror without lanes has nothing here, not zero
             cells = ["-" if code == "mm2" else text for code, text in zip(present, cells, strict=True)]
-        table.add_row(title, *cells)
+        table.add_row(title, *cells, *([ratio_cell(rounds, attribute)] if against else []))
     return table
 
 
-def latency_table(rounds: Sequence[LatencyResult]) -> Table:
+def latency_table(rounds: Sequence[LatencyResult], against: str | None) -> Table:
     present = [code for code in NAMES if any(one.contender == code for one in rounds)]
-    table = _table("Latency at 500 records/s: medians of the rounds", present)
+    table = _table("Latency at 500 records/s: medians of the rounds", present, against)
     for title, attribute in LATENCY_ROWS:
         found = (latency_summary(rounds, code, attribute) for code in present)
-        table.add_row(title, *(cell(one, lambda value: f"{value:.1f}") for one in found))
+        cells = [cell(one, lambda value: f"{value:.1f}") for one in found]
+        table.add_row(title, *cells, *([ratio_cell(rounds, attribute)] if against else []))
     return table
 
 
@@ -106,9 +120,9 @@ def verdict(aim: Aim) -> str:
 
 def show(run: Run, console: Console) -> None:
     if run.copies:
-        console.print(copy_table(run.copies))
+        console.print(copy_table(run.copies, run.against))
     if run.latencies:
-        console.print(latency_table(run.latencies))
+        console.print(latency_table(run.latencies, run.against))
     console.print(aims_table(run.aims))
 
 
@@ -139,9 +153,12 @@ def as_json(run: Run, now: datetime) -> dict[str, object]:
     }
 
 
-def _table(title: str, contenders: Sequence[str]) -> Table:
+def _table(title: str, contenders: Sequence[str], against: str | None) -> Table:
+    """`against`: the version this one is compared with; the ratio to it is the last column."""
     table = Table(title=title, title_justify="left")
     table.add_column("")
     for code in contenders:
-        table.add_column(NAMES[code], justify="right")
+        table.add_column((code == AGAINST and against) or NAMES[code], justify="right")
+    if against:
+        table.add_column(f"ratio to {against}", justify="right")
     return table

@@ -5,7 +5,8 @@
     ├── jars/<group>/<artifact>/<version>/libs
     ├── ivy/                           Ivy's own cache; ivy.lock keeps two downloads apart
     ├── java/<version>/bin/java        the wrapper around a JRE that came as a wheel
-    └── lab/<name>/                    a named cluster: its description, logs and data
+    ├── lab/<name>/                    a named cluster: its description, logs and data
+    └── bench/                         versions that the benchmark compares with, while it does
 
 Owns the names in that tree. Must not know what is put there.
 """
@@ -45,3 +46,7 @@ def java_directory(version: str) -> Path:
 
 def named_clusters_directory() -> Path:
     return cache_root() / "lab"
+
+
+def bench_directory() -> Path:
+    return cache_root() / "bench"
