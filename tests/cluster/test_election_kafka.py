@@ -79,14 +79,6 @@ async def party(bootstrap: str) -> AsyncIterator[Party]:
         await together.aclose()
 
 
-def play(cluster: LabCluster, story: Callable[[Party], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        async with party(cluster.bootstrap_servers) as together:
-            await story(together)
-
-    asyncio.run(whole())
-
-
 async def until(true: Callable[[], bool], within_s: float) -> float:
     """How long it took."""
     began = clock_of_suspended_time()
@@ -106,8 +98,8 @@ def name_of(member: Election) -> str:
     return member.standing.term.member
 
 
-def test_the_first_holds_the_topic_and_the_second_names_it(target_cluster: LabCluster) -> None:
-    async def story(together: Party) -> None:
+async def test_the_first_holds_the_topic_and_the_second_names_it(target_cluster: LabCluster) -> None:
+    async with party(target_cluster.bootstrap_servers) as together:
         first = await together.join("one", link="its-link")
         await until(lambda: holds(first), 10)
         assert generation_of(first) == 1
@@ -115,13 +107,11 @@ def test_the_first_holds_the_topic_and_the_second_names_it(target_cluster: LabCl
         await until(lambda: str(holder_of(second)) == "one (pid 7), link its-link", 10)
         assert not holds(second)
 
-    play(target_cluster, story)
 
-
-def test_claims_that_are_disjoint_are_held_side_by_side_and_others_by_the_first(
+async def test_claims_that_are_disjoint_are_held_side_by_side_and_others_by_the_first(
     target_cluster: LabCluster,
 ) -> None:
-    async def story(together: Party) -> None:
+    async with party(target_cluster.bootstrap_servers) as together:
         first = await together.join("one", ["a"])
         await until(lambda: holds(first, "a"), 10)
         second = await together.join("two", ["[bc]"])
@@ -137,11 +127,9 @@ def test_claims_that_are_disjoint_are_held_side_by_side_and_others_by_the_first(
         assert holds(first, "a")
         assert not holds(third, "a")
 
-    play(target_cluster, story)
 
-
-def test_a_holder_keeps_its_topic_while_others_join_and_leave(target_cluster: LabCluster) -> None:
-    async def story(together: Party) -> None:
+async def test_a_holder_keeps_its_topic_while_others_join_and_leave(target_cluster: LabCluster) -> None:
+    async with party(target_cluster.bootstrap_servers) as together:
         first = await together.join("one")
         await until(lambda: holds(first), 10)
         begun = generation_of(first)
@@ -156,11 +144,9 @@ def test_a_holder_keeps_its_topic_while_others_join_and_leave(target_cluster: La
         assert [standing.term.generation for standing in placed] == [1, 2, 3, 4]
         assert {standing.claims.claimants[0] for standing in placed} == {placed[0].claims.claimants[0]}
 
-    play(target_cluster, story)
 
-
-def test_the_next_one_takes_over_at_once_when_the_holder_leaves(target_cluster: LabCluster) -> None:
-    async def story(together: Party) -> None:
+async def test_the_next_one_takes_over_at_once_when_the_holder_leaves(target_cluster: LabCluster) -> None:
+    async with party(target_cluster.bootstrap_servers) as together:
         first = await together.join("one")
         await until(lambda: holds(first), 10)
         second = await together.join("two")
@@ -173,11 +159,9 @@ def test_the_next_one_takes_over_at_once_when_the_holder_leaves(target_cluster: 
         assert generation_of(second) > before
         assert name_of(second) != left
 
-    play(target_cluster, story)
 
-
-def test_the_next_one_takes_over_when_the_holder_falls_silent(target_cluster: LabCluster) -> None:
-    async def story(together: Party) -> None:
+async def test_the_next_one_takes_over_when_the_holder_falls_silent(target_cluster: LabCluster) -> None:
+    async with party(target_cluster.bootstrap_servers) as together:
         first = await together.join("one")
         await until(lambda: holds(first), 10)
         second = await together.join("two")
@@ -187,11 +171,11 @@ def test_the_next_one_takes_over_when_the_holder_falls_silent(target_cluster: La
         assert await until(lambda: holds(second), 12) > 3
         assert clock_of_suspended_time() > lease_until
 
-    play(target_cluster, story)
 
-
-def test_elections_of_two_groups_on_one_client_do_not_wait_for_each_other(target_cluster: LabCluster) -> None:
-    async def story(together: Party) -> None:
+async def test_elections_of_two_groups_on_one_client_do_not_wait_for_each_other(
+    target_cluster: LabCluster,
+) -> None:
+    async with party(target_cluster.bootstrap_servers) as together:
         first = await together.join("one")
         await until(lambda: holds(first), 10)
         client = first._client
@@ -200,8 +184,6 @@ def test_elections_of_two_groups_on_one_client_do_not_wait_for_each_other(target
         assert await until(lambda: holds(other), 5) < 2
         await other.aclose()
         assert holds(first)
-
-    play(target_cluster, story)
 
 
 def settled(*members: Election) -> bool:
@@ -323,8 +305,8 @@ async def test_a_frozen_member_wakes_as_no_longer_active_and_then_stands_by(
 
 
 @pytest.mark.faults
-def test_the_active_one_is_active_again_after_its_coordinator_restarts() -> None:
-    async def story(cluster: LabCluster) -> None:
+async def test_the_active_one_is_active_again_after_its_coordinator_restarts() -> None:
+    with LabCluster.start(name="election") as cluster:
         async with party(cluster.bootstrap_servers) as together:
             first = await together.join("one")
             await until(lambda: holds(first), 15)
@@ -341,14 +323,11 @@ def test_the_active_one_is_active_again_after_its_coordinator_restarts() -> None
             await until(lambda: stands_by(other), 20)
             assert holds(active)
 
-    with LabCluster.start(name="election") as cluster:
-        asyncio.run(story(cluster))
-
 
 @pytest.mark.faults
 @pytest.mark.slow
-def test_the_group_moves_to_another_broker_when_its_coordinator_dies_or_hangs() -> None:
-    async def story(cluster: LabCluster) -> None:
+async def test_the_group_moves_to_another_broker_when_its_coordinator_dies_or_hangs() -> None:
+    with LabCluster.start(name="election", brokers=3) as cluster:
         async with party(cluster.bootstrap_servers) as together:
             first = await together.join("one")
             second = await together.join("two")
@@ -360,6 +339,3 @@ def test_the_group_moves_to_another_broker_when_its_coordinator_dies_or_hangs() 
                 await until(partial(moved, broker.node_id, first, second), 40)
                 await asyncio.to_thread(broker.thaw if fault == "freeze" else broker.start)
                 await until(lambda: settled(first, second), 30)
-
-    with LabCluster.start(name="election", brokers=3) as cluster:
-        asyncio.run(story(cluster))
