@@ -138,7 +138,7 @@ class PartitionJudge:
         if seen == self._seen:
             return
         if seen[:2] != self._seen[:2]:
-            self._judged_batches = 0
+            self._judged_batches = self._stamped = 0  # another leader's log is looked at from its beginning
         self._seen = seen
         for stored in replica.batches[self._judged_batches :]:
             if stored.header.next_offset > replica.high_watermark:
