@@ -124,8 +124,25 @@ def test_a_run_is_finished_when_the_sources_end_at_its_start_is_reached(
     assert board.finished is finished
 
 
-def test_an_empty_source_partition_is_finished_before_any_report() -> None:
-    assert board_of(goal=0).finished
+@pytest.mark.parametrize("goal", [0, 100])
+def test_a_partition_is_caught_up_only_once_a_lane_has_compared_both_logs(goal: int) -> None:
+    board = board_of(first=goal, goal=goal)  # offsets alone: the source may hold other records by now
+    assert not board.finished
+    board.report(0, progress(P0, None, state=PartitionState.ALIGNING))
+    assert not board.finished
+    board.report(0, progress(P0, goal))
+    assert board.finished
+    board.lane_gone(0)
+    assert board.finished
+
+
+def test_a_link_that_is_ours_again_is_compared_again_before_it_is_caught_up() -> None:
+    board = board_of(goal=100)
+    board.report(0, progress(P0, 100))
+    board.adopt("sf-to-nyc", [copy(P0, next_offset=100)], [])
+    assert not board.finished
+    board.report(0, progress(P0, 100))
+    assert board.finished
 
 
 def test_a_partition_whose_source_could_not_be_read_is_finished_once_it_is_caught_up() -> None:

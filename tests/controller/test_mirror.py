@@ -282,6 +282,12 @@ async def running(mirror: Mirror) -> asyncio.Task[Any]:
     return task
 
 
+def compare_all(mirror: Mirror, lanes: FakeLanes) -> None:
+    """Lanes have found that what they hold is at its goal."""
+    for key, lane in lanes.held.items():
+        lanes.on_event(LaneProgress(lane, (progress(key, mirror.board.rows[key].goal),)))
+
+
 async def end(mirror: Mirror, task: asyncio.Task[Any]) -> None:
     mirror.stop()
     await task
@@ -340,7 +346,8 @@ async def test_a_topic_that_another_run_holds_is_pending_and_named_until_it_is_o
     await asyncio.sleep(0.3)
     assert not task.done()  # not all that its links select is this run's
     drivership.tell("sf-to-nyc", elected(2, claims=order()))
-    await until(lambda: len(lanes.held) == 2 or task.done())
+    await until(lambda: len(lanes.held) == 2)
+    compare_all(mirror, lanes)
     await task
     assert {row.held_by for row in mirror.board.rows.values()} == {None}
 
@@ -415,14 +422,28 @@ async def test_a_run_that_seeks_for_a_while_and_is_elected_again_at_once_stops_n
 
 
 async def test_a_run_that_stands_by_is_not_caught_up_however_far_the_mirror_is() -> None:
-    drivership = FakeDrivership(Standby(active=None))
+    lanes, drivership = FakeLanes(), FakeDrivership(Standby(active=None))
 
-    mirror = mirror_of(FakeClusters(observed()), None, drivership, until_caught_up=True)
+    mirror = mirror_of(FakeClusters(observed()), lanes, drivership, until_caught_up=True)
     task = await running(mirror)
     await asyncio.sleep(0.4)
     assert not task.done()
     drivership.tell("sf-to-nyc", elected(2))
+    await until(lambda: bool(lanes.held))
+    compare_all(mirror, lanes)
     await task  # its goal is reached already
+
+
+@pytest.mark.parametrize("come_up", [False, True])
+async def test_a_run_is_not_caught_up_by_offsets_that_no_lane_has_compared(come_up: bool) -> None:
+    lanes = FakeLanes(come_up=come_up)
+
+    mirror = mirror_of(FakeClusters(observed()), lanes, until_caught_up=True)
+    task = await running(mirror)
+    await asyncio.sleep(0.4)
+    assert not task.done()
+    await end(mirror, task)
+    assert not mirror.board.finished
 
 
 def test_links_that_cannot_go_together_any_more_end_the_run() -> None:

@@ -23,6 +23,9 @@ class BoardRow:
     more than it told: offsets say how far a copy is, not how many records it holds.
 
     `held_by`: which other run keeps this one from copying it, in words.
+
+    `aligned`: a lane has compared the target's last batch with the source's since the link was adopted. Until then
+    `next_offset` is the plan's: a number, which a source that was recreated with other records may have reached, too.
     """
 
     partition: MirrorPartition
@@ -41,12 +44,13 @@ class BoardRow:
     bound_by: str | None = None
     refused: bool = False  # stopped by a plan, and not by what a lane met
     held_by: str | None = None
+    aligned: bool = False
 
     @property
     def reached_goal(self) -> bool:
         if self.goal is None:
             return self.state is PartitionState.CAUGHT_UP
-        return self.next_offset >= self.goal
+        return self.aligned and self.next_offset >= self.goal
 
 
 class Board:
@@ -92,6 +96,8 @@ class Board:
             trouble=progress.trouble,
             event=progress.event,
             bound_by=progress.bound_by,
+            # A lane knows a position only from a resynchronisation.
+            aligned=old.aligned or progress.next_offset is not None,
         )
         self.rows[progress.partition] = new
         return old, new

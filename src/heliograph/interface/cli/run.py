@@ -114,7 +114,7 @@ def _result(board: Any) -> dict[str, Any]:
 
 
 def _state(row: Any) -> str:
-    """A partition that was there already needs no lane to be caught up."""
+    """A partition that reached its goal needs no lane any more to be caught up."""
     waiting = row.state is PartitionState.PENDING
     return str(
         PartitionState.CAUGHT_UP if waiting and row.goal is not None and row.reached_goal else row.state
