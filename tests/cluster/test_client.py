@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import struct
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -205,6 +206,56 @@ async def test_callers_that_come_together_share_one_refresh() -> None:
         await asyncio.gather(*(client.refresh() for _ in range(20)))
         assert len(broker.asked) == before + 1
         assert len(told) == 1
+
+
+class Mute:
+    """A broker that, once `away`, answers nothing until it hangs up."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.hang_up = asyncio.Event()
+        self.asked = asyncio.Event()
+
+    async def behave(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            api_key, _, correlation_id, _ = await read_request(reader)
+            if self.away:
+                self.asked.set()
+                await self.hang_up.wait()
+                return
+            _, port = writer.get_extra_info("sockname")
+            said = api_versions() if api_key == API_VERSIONS else metadata({1: port}, {})
+            writer.write(answer(correlation_id, said))
+
+
+async def give_up(waiting: asyncio.Task[Any]) -> None:
+    waiting.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await waiting
+
+
+@pytest.mark.parametrize("what", ["refresh", "connection"])
+async def test_a_failure_that_nobody_waits_for_any_more_is_no_error_of_the_event_loop(what: str) -> None:
+    unhandled: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
+    broker = Mute()
+    async with peer(broker.behave) as port:
+        client = ClusterClient("sf", patient(port))
+        await client.connect()
+        broker.away = True
+        question = client.refresh() if what == "refresh" else client.connection(1, CONTROL)
+        waiting = asyncio.create_task(question)
+        await broker.asked.wait()
+        await give_up(waiting)
+        shared = client._refreshing or client._opening[1, CONTROL]
+        broker.hang_up.set()
+        await asyncio.wait({shared}, timeout=BOUND_S)
+        assert shared.done()
+        client._refreshing = None  # as the next refresh does
+        await client.aclose()
+        del shared, waiting, question
+        gc.collect()  # it is then that an exception is found never to have been retrieved
+    assert unhandled == []
 
 
 async def test_metadata_read_through_a_bootstrap_server_is_of_the_topics_asked_for() -> None:

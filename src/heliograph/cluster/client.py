@@ -101,6 +101,7 @@ class ClusterClient:
         """Read metadata again; callers that come together share one request, spaced by retry.backoff.ms."""
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._refresh())
+            self._refreshing.add_done_callback(_retrieve)
         await asyncio.shield(self._refreshing)
 
     async def read_metadata(self, topics: Iterable[str] | None) -> ClusterMetadata:
@@ -177,7 +178,8 @@ class ClusterClient:
             return ready
         key = (node, purpose)
         if key not in self._opening:
-            self._opening[key] = asyncio.create_task(self._reopen(key, unacknowledged_ms))
+            opening = self._opening[key] = asyncio.create_task(self._reopen(key, unacknowledged_ms))
+            opening.add_done_callback(_retrieve)
         return await asyncio.shield(self._opening[key])
 
     async def call(self, node: int, request: Any, response_class: type[Any], timeout_ms: int = 0) -> Any:
@@ -234,6 +236,15 @@ class ClusterClient:
         raise_for(response.error_code, f"{connection.address} ApiVersions")
         with unpacking(f"versions from {connection.address}"):
             connection.versions = {a.api_key: (a.min_version, a.max_version) for a in response.api_keys}
+
+
+def _retrieve(shared: asyncio.Task[Any]) -> None:
+    """Whoever waits for it hears that the cluster is away; when all have given up waiting, it is nobody's news.
+    Anything else is a bug that somebody must hear of."""
+    if shared.cancelled() or isinstance(shared.exception(), (RequestFailed, ProtocolError, type(None))):
+        return
+    context = {"message": "a request to a cluster failed", "exception": shared.exception(), "task": shared}
+    shared.get_loop().call_exception_handler(context)
 
 
 def _report_end(keeper: asyncio.Task[None]) -> None:
