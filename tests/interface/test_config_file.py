@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.cluster.properties import SOURCE_ONLY, TARGET_ONLY
+from heliograph.interface.config import yaml_text
 from heliograph.interface.config.example import EXAMPLE
 from heliograph.interface.config.location import find_config
 from heliograph.interface.config.properties_file import parse_properties_text
@@ -91,6 +92,35 @@ sparc: {}
         "lane_memory: '1MB' is not between 8MB and 4GB",
         "sparc: unknown key; did you mean spark?",
     }
+
+
+def bomb(levels: int, aliases: int = 9) -> str:
+    """`levels` lists, each of which holds the one before so many times."""
+    lists = [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * aliases)}]" for n in range(1, levels + 1)]
+    return "\n".join(["l0: &l0 [x]", *lists])
+
+
+@pytest.mark.parametrize("levels", [6, 9, 90])
+def test_aliases_that_expand_to_more_than_anybody_writes_are_refused_before_they_are_expanded(
+    levels: int,
+) -> None:
+    with pytest.raises(ConfigError, match=r"heliograph\.yaml:1:1: its aliases expand") as caught:
+        load(bomb(levels))
+    assert "*name" in caught.value.hint
+
+
+def test_aliases_of_the_usual_kind_are_accepted() -> None:
+    hosts = 'clusters: {sf: &sf {bootstrap.servers: "127.0.0.1:19092"}, nyc: *sf}'
+    assert load(hosts + LINK).clusters["nyc"] == {"bootstrap.servers": "127.0.0.1:19092"}
+
+
+def test_a_long_file_without_aliases_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml_text, "EXPANDED_LIMIT", 10)
+    load(CLUSTERS + LINK.replace("orders", ", ".join(f"orders-{n}" for n in range(100))))
+
+
+def test_a_value_that_holds_itself_is_refused() -> None:
+    assert "recursive" in problems_of("clusters: &all [*all]")[0]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ import yaml
 
 from heliograph.model.errors import ConfigError
 
+EXPANDED_LIMIT = 100_000  # a second of work. Nobody writes so much by aliases, except to make readers hang.
+
 
 class _TextLoader(yaml.BaseLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -19,6 +21,12 @@ class _TextLoader(yaml.BaseLoader):
         if len(mapping) != len(node.value):
             raise _duplicate(node)
         return mapping
+
+    def get_single_node(self) -> yaml.Node | None:
+        root = super().get_single_node()
+        if root is not None:
+            _check_expanded(root)
+        return root
 
 
 def parse_yaml(text: str, *, name: str) -> Any:
@@ -35,6 +43,32 @@ def parse_yaml(text: str, *, name: str) -> Any:
         raise ConfigError([f"{name}: {error}"], hint="the file must be UTF-8 text in YAML") from None
 
 
+def _check_expanded(root: yaml.Node) -> None:
+    """Aliases are few bytes, and what reads the tree goes through all that they stand for, once for each."""
+    sizes: dict[yaml.Node, int] = {}
+
+    def size(node: yaml.Node) -> int:
+        if node not in sizes:
+            sizes[node] = 1  # for a node that holds itself; it is refused when it is constructed
+            sizes[node] += sum(map(size, _children(node)))
+        return sizes[node]
+
+    by_aliases = size(root) - len(sizes)  # what is written in full may be as long as it likes
+    if by_aliases > EXPANDED_LIMIT:
+        raise yaml.MarkedYAMLError(
+            problem=f"its aliases expand to more than {EXPANDED_LIMIT:,} values", problem_mark=root.start_mark
+        )
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    match node:
+        case yaml.MappingNode():
+            return [each for pair in node.value for each in pair]
+        case yaml.SequenceNode():
+            return list(node.value)
+    return []
+
+
 def _duplicate(node: yaml.MappingNode) -> yaml.MarkedYAMLError:
     seen: set[str] = set()
     for key, _ in node.value:
@@ -49,6 +83,8 @@ def _duplicate(node: yaml.MappingNode) -> yaml.MarkedYAMLError:
 def _hint(error: str) -> str:
     if "\\t" in error:
         return "YAML is indented with spaces, not tabs"
+    if "aliases expand" in error:
+        return "write out what the aliases (*name) stand for"
     if "twice" in error:
         return "keep one of the two"
     if "mapping values are not allowed" in error:
