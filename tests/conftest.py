@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
+import signal
 import uuid
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import pytest
 
@@ -29,6 +31,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     slow = [item for item in items if item.get_closest_marker("slow")]
     config.hook.pytest_deselected(items=slow)
     items[:] = [item for item in items if item not in set(slow)]
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt("SIGTERM")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """SIGTERM ends the session as Ctrl-C does: its clusters are taken down. Set before each test, because an event loop
+    that handled the signal leaves it at its default, which ends the process with all its brokers still running."""
+    signal.signal(signal.SIGTERM, _interrupt)
 
 
 @pytest.hookimpl(tryfirst=True)
