@@ -194,6 +194,13 @@ def test_a_target_that_was_truncated_below_the_runs_start_gives_no_negative_coun
     assert board.lag_records == 70
 
 
+def test_what_a_stopped_partition_lacks_is_not_counted_with_what_is_being_copied() -> None:
+    board = Board([copy(P0), copy(P1)], [refusal(BAD)])
+    board.report(0, progress(P0, 10, source_end=100, state=PartitionState.STOPPED, reason="lost"))
+    board.report(0, progress(P1, 70, source_end=100))
+    assert board.lag_records == 30
+
+
 def test_the_sources_end_never_goes_back_with_an_old_report() -> None:
     board = board_of()
     board.report(0, progress(P0, 50, source_end=300))

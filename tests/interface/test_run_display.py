@@ -76,7 +76,8 @@ def test_a_run_that_stands_by_tells_no_figures_of_what_another_copies() -> None:
 
 def test_the_sentence_tells_all_of_them() -> None:
     assert sentence(facts(mirror_of(half_way(), lanes=(7, None, 9)))) == (
-        "copying: 50 records copied, 110 behind, 25 records/s, 2.0 MB/s; 3 partitions (1 stopped), 2 of 3 lanes"
+        "copying: 50 records copied, 110 behind (stopped partitions not counted), 25 records/s, 2.0 MB/s;"
+        " 3 partitions (1 stopped), 2 of 3 lanes"
     )
 
 

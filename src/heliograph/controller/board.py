@@ -173,7 +173,12 @@ class Board:
 
     @property
     def lag_records(self) -> int:
-        return sum(max(row.source_end - row.next_offset, 0) for row in self.rows.values())
+        """Without stopped partitions: of one that a plan refused, nobody has asked how far it is."""
+        return sum(
+            max(row.source_end - row.next_offset, 0)
+            for row in self.rows.values()
+            if row.state is not PartitionState.STOPPED
+        )
 
     @property
     def stopped(self) -> list[BoardRow]:

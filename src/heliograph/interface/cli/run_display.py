@@ -52,8 +52,9 @@ def sentence(seen: dict[str, Any]) -> str:
         return (
             f"{STANDING_BY}: {seen['partitions']} partitions, {seen['lanes']} of {seen['lanes_wanted']} lanes"
         )
+    but = " (stopped partitions not counted)" if seen["stopped"] else ""
     return (
-        f"{seen['phase']}: {seen['copied']:,} records copied, {seen['lag']:,} behind,"
+        f"{seen['phase']}: {seen['copied']:,} records copied, {seen['lag']:,} behind{but},"
         f" {seen['records_per_s']:,.0f} records/s, {seen['mb_per_s']:,.1f} MB/s;"
         f" {seen['partitions']} partitions ({seen['stopped']} stopped),"
         f" {seen['lanes']} of {seen['lanes_wanted']} lanes"
