@@ -91,7 +91,7 @@ def test_problems_go_to_stderr_each_on_its_line_with_a_hint(
     assert printed.err.splitlines() == [
         "error: clusters: required",
         "error: links: required",
-        "error: lanes: 'none' is neither auto nor a number from 1 on",
+        "error: lanes: 'none' is neither auto nor a number from 1 to 999999",
         "hint: edit bad.yaml; `heliograph config example` shows every key that works",
     ]
 

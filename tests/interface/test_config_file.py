@@ -88,7 +88,7 @@ sparc: {}
         "links.sf-to-nyc.target: unknown cluster 'nycc'; did you mean nyc?",
         "links.sf-to-nyc.topics[1]: bad regular expression '[': unterminated character set at position 0",
         "links.sf-to-nyc.topic: unknown key; did you mean topics?",
-        "lanes: '0' is neither auto nor a number from 1 on",
+        "lanes: '0' is neither auto nor a number from 1 to 999999",
         "lane_memory: '1MB' is not between 8MB and 4GB",
         "sparc: unknown key; did you mean spark?",
     }
@@ -121,6 +121,13 @@ def test_a_long_file_without_aliases_is_accepted(monkeypatch: pytest.MonkeyPatch
 
 def test_a_value_that_holds_itself_is_refused() -> None:
     assert "recursive" in problems_of("clusters: &all [*all]")[0]
+
+
+@pytest.mark.parametrize("lanes", ["1000000", "9" * 5_000, "-1", "1.5", "\u0661"])
+def test_lanes_are_bounded_and_the_bounds_are_told(lanes: str) -> None:
+    (problem,) = problems_of(CLUSTERS + LINK + f"lanes: '{lanes}'")
+    assert problem == f"lanes: {lanes!r} is neither auto nor a number from 1 to 999999"
+    assert load(CLUSTERS + LINK + "lanes: 999999").lanes == 999_999
 
 
 @pytest.mark.parametrize(
@@ -383,8 +390,9 @@ def test_a_file_that_is_no_mapping_is_told(text: str) -> None:
 def test_a_file_that_is_not_text_is_a_usage_error(tmp_path: Path) -> None:
     path = tmp_path / "heliograph.yaml"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="not UTF-8"):
+    with pytest.raises(UsageError, match="not UTF-8") as caught:
         read_settings(path)
+    assert f"iconv -f ISO-8859-1 -t UTF-8 {path}" in caught.value.hint
 
 
 def test_the_config_is_looked_for_in_the_promised_order(

@@ -31,9 +31,12 @@ __all__ = ["find_config", "load_settings", "read_settings"]
 def read_settings(path: Path, *, environment: Mapping[str, str] = os.environ) -> Settings:
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"cannot read {path}: {reason}", hint="check the path and its permissions") from None
+    except OSError as error:
+        hint = "check the path and its permissions"
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint=hint) from None
+    except UnicodeDecodeError:
+        hint = f"save it as UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8 {path} > utf8.yaml"
+        raise UsageError(f"cannot read {path}: it is not UTF-8 text", hint=hint) from None
     return load_settings(text, name=str(path), environment=environment)
 
 

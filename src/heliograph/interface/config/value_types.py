@@ -24,6 +24,7 @@ from heliograph.model.settings import MIB
 from heliograph.model.topic_naming import legal_in_topic, naming_problem
 from heliograph.model.topic_patterns import pattern_problem, split_patterns
 
+LANES = range(1, 1_000_000)
 LANE_MEMORY_BYTES = range(8 * MIB, 4096 * MIB + 1)
 
 _SIZE = re.compile(r"(\d{1,12})\s*([KMG]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
@@ -70,8 +71,9 @@ def _legal(text: str) -> str:
 def _lanes(value: Any) -> int | None:
     if value == "auto":
         return None
-    if re.fullmatch(r"[1-9]\d{0,5}", str(value), re.ASCII) is None:
-        raise ValueError(f"{value!r} is neither auto nor a number from 1 on")
+    # So few digits that a number of any length is told and not computed.
+    if re.fullmatch(r"[1-9]\d{0,6}", str(value), re.ASCII) is None or int(value) not in LANES:
+        raise ValueError(f"{value!r} is neither auto nor a number from {LANES[0]} to {LANES[-1]}")
     return int(value)
 
 
@@ -106,7 +108,9 @@ Naming = Annotated[str, AfterValidator(_naming)]
 Lanes = Annotated[
     int | None,
     BeforeValidator(_lanes),
-    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1}]}),
+    WithJsonSchema(
+        {"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": LANES[0], "maximum": LANES[-1]}]}
+    ),
 ]
 LaneMemory = Annotated[
     int, BeforeValidator(_size), WithJsonSchema({"type": "string", "pattern": "^[0-9]+ ?[KMG]?B$"})
