@@ -278,10 +278,10 @@ def test_one_topic_to_two_clusters_is_fine() -> None:
 
 
 def test_a_circle_of_two_links_is_refused() -> None:
-    problems = problems_of(
+    (problem,) = problems_of(
         snapshot(source_topic()), snapshot(source_topic(), link=BACK, source_id=NYC_ID, target_id=SF_ID)
     )
-    assert all("topic orders would be mirrored in a circle" in problem for problem in problems)
+    assert "topic orders would be mirrored in a circle" in problem
 
 
 def test_a_circle_of_three_links_is_refused() -> None:

@@ -304,11 +304,13 @@ def _circles(snapshots: Iterable[LinkSnapshot]) -> list[str]:
             onward[snapshot.source_cluster_id, topic.name].append(
                 (snapshot.target_cluster_id, snapshot.link.target_topic(topic.name))
             )
-    return [
-        f"links: topic {start[1]} would be mirrored in a circle"
+    topics = [
+        start[1]
         for start in sorted(onward)
         if _reaches(onward, start) and start[0] not in {end[0] for end in onward[start]}
     ]
+    # Once, and not for each cluster of the circle.
+    return [f"links: topic {topic} would be mirrored in a circle" for topic in dict.fromkeys(topics)]
 
 
 def _reaches(onward: dict[tuple[str, str], list[tuple[str, str]]], start: tuple[str, str]) -> bool:
