@@ -96,6 +96,14 @@ def test_problems_go_to_stderr_each_on_its_line_with_a_hint(
     ]
 
 
+def test_a_kafka_that_the_lab_cannot_run_is_a_wrong_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert run("lab", "up", "sf", "--kafka", "banana") == 2
+    assert "Kafka 'banana' is not a release the lab can run" in capsys.readouterr().err
+
+
 def test_problems_can_be_had_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.yaml").write_text("lanes: 1")
     assert run("config", "validate", "-f", "bad.yaml", "--json") == 2

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from heliograph.lab.cache import artifact_directory, ivy_directory, ivy_lock, kafka_directory
 from heliograph.lab.java import find_java
-from heliograph.model.errors import LabError
+from heliograph.model.errors import LabError, UsageError
 
 OLDEST_KAFKA = (3, 3)  # the first whose KRaft mode was released for production
 DEFAULT_KAFKA = "4.3.1"
@@ -30,7 +30,7 @@ def kafka_libs(version: str) -> Path:
     """The directory with a broker's jars, downloaded at first use."""
     found = re.fullmatch(r"(\d+)\.(\d+)\.\d+", version)
     if found is None or (int(found[1]), int(found[2])) < OLDEST_KAFKA:
-        raise LabError(
+        raise UsageError(
             f"Kafka {version!r} is not a release the lab can run",
             hint="name a released version from 3.3.0 on, such as 4.3.1",
         )
