@@ -21,7 +21,7 @@ from heliograph.controller.plan import CreateTopic
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.copier.lease import ALIVE_S
 from heliograph.engine.lanes import LaneGone, LaneNotice, LaneProgress, Lanes, LaneUp, SparkLost
-from heliograph.model.errors import ClusterUnreachable, ConfigError, EngineLost
+from heliograph.model.errors import ClusterUnreachable, ConfigError, EngineLost, HeliographError
 from heliograph.model.settings import Settings, SparkSettings
 from heliograph.model.states import PartitionState
 
@@ -139,6 +139,34 @@ def test_a_spark_that_cannot_start_is_told_and_everything_is_closed() -> None:
         asyncio.run(mirror.run())
     assert clusters.closed
     assert drivership.closed == [True]
+
+
+@pytest.mark.parametrize("fails", ["plan", "Spark"])
+def test_a_run_that_fails_before_it_has_lanes_does_not_say_that_it_stops(fails: str) -> None:
+    def make(*_: Any) -> Lanes:
+        raise EngineLost("Spark did not start")
+
+    clusters = FakeClusters(ClusterUnreachable("sf is away") if fails == "plan" else observed())
+    phases: list[str] = []
+    mirror = Mirror(
+        SETTINGS,
+        clusters=clusters.made,
+        make_lanes=make,
+        make_drivership=FakeDrivership().make,
+        on_tick=lambda mirror: phases.append(mirror.phase),
+    )
+    with pytest.raises(HeliographError):
+        asyncio.run(mirror.run())
+    assert phases == ["planning", "starting Spark"][: len(phases)]
+    assert phases
+
+
+async def test_a_run_that_is_told_to_stop_says_that_it_does() -> None:
+    phases: list[str] = []
+    mirror = mirror_of(FakeClusters(observed()), on_tick=lambda mirror: phases.append(mirror.phase))
+    asyncio.get_running_loop().call_later(0.1, mirror.stop)
+    await mirror.run()
+    assert phases[-1] == "stopping"
 
 
 def test_a_display_that_fails_leaves_nothing_running() -> None:

@@ -103,7 +103,9 @@ class Mirror:
         finally:
             self.phase = "stopping"
             try:
-                self._on_tick(self)
+                # A run that failed before it had lanes has nothing to stop: its error is all there is to say.
+                if self._keeper is not None or self._stop.is_set():
+                    self._on_tick(self)
             finally:
                 await self._finish()
         return self.board
