@@ -7,7 +7,8 @@
     ├── EngineLost                     Spark's JVM or session is gone               exit 4
     ├── LabError                       a cluster of the lab did not start or stop   exit 1
     ├── ProtocolError                  bytes that are not what Kafka's protocol says
-    │   └── CorruptBatch               a record batch whose checksum or shape is wrong
+    │   ├── CorruptBatch               a record batch whose checksum or shape is wrong
+    │   └── DecompressionLimit         a record batch that decompresses to more than we take
     ├── RequestFailed                  a request has no usable answer
     │   ├── Disconnected               outcome unknown: it may still execute
     │   │   └── LineLeft               we ended the connection ourselves; the broker is well
@@ -65,6 +66,10 @@ class ProtocolError(HeliographError):
 
 class CorruptBatch(ProtocolError):
     """A record batch whose checksum or shape is wrong."""
+
+
+class DecompressionLimit(ProtocolError):
+    """A record batch that would decompress to more bytes than the limit; nothing beyond it was allocated."""
 
 
 class RequestFailed(HeliographError):
