@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from crc32c import crc32c
 
@@ -51,11 +51,22 @@ def make_batch(
     producer_epoch: int = -1,
     base_sequence: int = -1,
     last_offset_delta: int | None = None,
+    offset_deltas: Sequence[int] | None = None,
+    timestamps: Sequence[int] | None = None,
+    compress: Callable[[bytes], bytes] | None = None,
 ) -> bytearray:
-    """A whole batch of magic 2, uncompressed or gzip. `attributes` are added to the codec's bits."""
-    assert codec in (0, GZIP)
-    payload = b"".join(encode_record(record, delta) for delta, record in enumerate(records))
-    if codec == GZIP:
+    """A whole batch of magic 2, uncompressed or gzip, or compressed by who asks. `attributes` are added to the codec's
+    bits. `timestamps`: of each record, counted from `timestamp` all the same."""
+    assert codec in (0, GZIP) or compress is not None
+    times = [timestamp] * len(records) if timestamps is None else timestamps
+    deltas = range(len(records)) if offset_deltas is None else offset_deltas
+    payload = b"".join(
+        encode_record(record, delta, moment - timestamp)
+        for record, delta, moment in zip(records, deltas, times, strict=True)
+    )
+    if compress is not None:
+        payload = compress(payload)
+    elif codec == GZIP:
         payload = gzip.compress(payload, mtime=0)
     last_delta = len(records) - 1 if last_offset_delta is None else last_offset_delta
     checked = struct.pack(
@@ -63,7 +74,7 @@ def make_batch(
         attributes | codec,
         last_delta,
         timestamp,
-        timestamp,
+        max(times, default=timestamp),
         producer_id,
         producer_epoch,
         base_sequence,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -168,7 +169,11 @@ def test_a_rewritten_batch_is_what_a_producer_would_have_sent(
     records: list[Record], codec: int, producer_id: int, producer_epoch: int, base_sequence: int
 ) -> None:
     batch = make_batch(records, base_offset=123, leader_epoch=4, codec=codec, producer_id=5)
-    ours = {"producer_id": producer_id, "producer_epoch": producer_epoch, "base_sequence": base_sequence}
+    ours: dict[str, Any] = {
+        "producer_id": producer_id,
+        "producer_epoch": producer_epoch,
+        "base_sequence": base_sequence,
+    }
     rewrite(memoryview(batch), **ours)
     expected = make_batch(records, base_offset=0, leader_epoch=-1, codec=codec, **ours)
     assert batch == expected

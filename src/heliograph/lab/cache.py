@@ -13,15 +13,9 @@ Owns the names in that tree. Must not know what is put there.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-
-def cache_root() -> Path:
-    """The tree's root. A relative XDG_CACHE_HOME is ignored, as its specification asks."""
-    xdg = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(xdg) if os.path.isabs(xdg) else Path.home() / ".cache"
-    return base / "heliograph"
+from heliograph.model.user_cache import cache_root
 
 
 def kafka_directory(version: str) -> Path:

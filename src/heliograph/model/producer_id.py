@@ -28,6 +28,11 @@ def producer_id(source_cluster_id: str, source_topic: str) -> int:
     return MARK << _MARK_SHIFT | cluster_code(source_cluster_id) << _CODE_SHIFT | topic_hash
 
 
+def id_prefix(cluster_id: str) -> int:
+    """The upper 32 bits of the producer id of every batch that was mirrored from that cluster."""
+    return MARK << (_MARK_SHIFT - _CODE_SHIFT) | cluster_code(cluster_id)
+
+
 def is_mirrored(candidate: int) -> bool:
     """Whether a batch with this producer id was written by a Heliograph link."""
     return candidate >= 0 and candidate >> _MARK_SHIFT == MARK
@@ -35,7 +40,7 @@ def is_mirrored(candidate: int) -> bool:
 
 def mirrored_from(candidate: int, cluster_id: str) -> bool:
     """Whether a batch with this producer id was mirrored from that cluster."""
-    return is_mirrored(candidate) and candidate >> _CODE_SHIFT & _CODE_MASK == cluster_code(cluster_id)
+    return candidate >> _CODE_SHIFT == id_prefix(cluster_id)
 
 
 def _hash(text: str) -> int:

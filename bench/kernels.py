@@ -1,0 +1,125 @@
+"""How fast kernels are on one core: `python -m bench.kernels`.
+
+Answers of single-record batches of about 270 bytes are taken apart, verified and merged, as a lane does it. The best of
+several rounds counts: what else runs on the machine only makes it slower.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import time
+from collections.abc import Callable, Iterable
+
+from crc32c import crc32c
+
+from heliograph.wire.batch import Codec, rewrite, split_batches, verify_crc
+from heliograph.wire.codecs import compress
+from heliograph.wire.compare import first_difference
+from heliograph.wire.decode import decode
+from heliograph.wire.kernels.loading import Kernels, wait
+from heliograph.wire.merge import merge
+from heliograph.wire.runs import Run, split_runs
+
+ROUNDS = 7
+ANSWER_BATCHES = 4_000  # about 1 MB
+LIMIT_BYTES = 1_000_000
+TIMESTAMP = 1_700_000_000_000
+
+
+def batch(offset: int, value: bytes, codec: Codec = Codec.NONE) -> bytes:
+    record = (
+        b"\0\0\0\x01" + struct.pack("BB", (2 * len(value)) & 0x7F | 0x80, 2 * len(value) >> 7) + value + b"\0"
+    )
+    size = 2 * len(record)
+    records = compress(codec, struct.pack("BB", size & 0x7F | 0x80, size >> 7) + record)
+    moment = TIMESTAMP + offset
+    checked = struct.pack(">hiqqqhii", codec, 0, moment, moment, -1, -1, -1, 1) + records
+    return struct.pack(">qiibI", offset, len(checked) + 9, 0, 2, crc32c(checked)) + checked
+
+
+def answer(batches: int, codec: Codec = Codec.NONE) -> memoryview:
+    chance = random.Random(1)
+    return memoryview(bytearray(b"".join(batch(n, chance.randbytes(200), codec) for n in range(batches))))
+
+
+def best(work: Callable[[], object]) -> float:
+    """Seconds."""
+    times = []
+    for _ in range(ROUNDS):
+        begun = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - begun)
+    return min(times)
+
+
+def merge_all(kernels: Kernels, runs: list[Run]) -> int:
+    made = 0
+    while runs:
+        merged = merge(
+            kernels,
+            runs,
+            limit_bytes=LIMIT_BYTES,
+            max_records=2**31 - 1,
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=0,
+        )
+        assert merged is not None
+        runs = ([merged.rest] if merged.rest else []) + runs[merged.runs + bool(merged.rest) :]
+        made += 1
+    return made
+
+
+def pass_all(records: memoryview) -> None:
+    """As today: each batch is read, verified and rewritten in Python."""
+    for header, view in split_batches(records):
+        verify_crc(header, view)
+        rewrite(view, producer_id=7, producer_epoch=0, base_sequence=0)
+
+
+def main() -> None:
+    begun = time.perf_counter()
+    kernels = wait()
+    print(f"loaded in {time.perf_counter() - begun:.2f} s")
+    records = answer(ANSWER_BATCHES)
+    print(f"{ANSWER_BATCHES} batches of {len(records) // ANSWER_BATCHES} bytes, millions a second:")
+
+    def rate(name: str, work: Callable[[], object], batches: int = ANSWER_BATCHES) -> None:
+        print(f"  {name:<34} {batches / best(work) / 1e6:7.2f}")
+
+    runs = list(split_runs(records))
+    rate("scan and verify", lambda: list(split_runs(records)))
+    rate("merge", lambda: merge_all(kernels, runs))
+    rate("scan, verify and merge", lambda: merge_all(kernels, list(split_runs(records))))
+    rate(
+        "compare with itself",
+        lambda: first_difference(kernels, [records], [records], first_offset=0, next_offset=ANSWER_BATCHES),
+    )
+    merged = merge(
+        kernels,
+        runs,
+        limit_bytes=LIMIT_BYTES,
+        max_records=2**31,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+    )
+    assert merged is not None
+    rate("decode the merged batch", lambda: decode(kernels, merged.batch), merged.records)
+    rate("pass through in Python", lambda: pass_all(memoryview(bytearray(records))))
+    for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
+        packed = list(split_runs(answer(ANSWER_BATCHES, codec)))
+        rate(f"merge {codec.name.lower()}", lambda packed=packed: merge_all(kernels, packed))  # type: ignore[misc]
+    print("microseconds to take an answer apart, by kernel and in Python:")
+    for few in (1, 2, 3, 4, 6, 10, 100):
+        print(f"  {few:>4} batches {apart_us(few, split_runs):8.2f} {apart_us(few, split_batches):8.2f}")
+
+
+def apart_us(batches: int, apart: Callable[[memoryview], Iterable[object]]) -> float:
+    records = answer(batches)
+    return best(lambda: [list(apart(records)) for _ in range(1000)]) * 1e3
+
+
+if __name__ == "__main__":
+    main()

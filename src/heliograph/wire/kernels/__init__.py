@@ -1,0 +1,13 @@
+"""Loops over records and small batches as machine code, by numba. Bytes in, numbers out: no I/O, and nothing of the
+copier.
+
+    loading.py        loads all of them in a thread; until then batches go as they are
+    machine_code.py   where compiled kernels are kept            __main__.py: fills that place
+    scanning.py       a fetch answer's batches, checksums verified; rows.py: as which columns
+    joining.py        many batches' records as one batch's; progress.py: how far
+    matching.py       whether two ranges of records are equal; verdicts.py
+    splitting.py      a batch's records as columns
+    varints.py, checksum.py, memory.py, compiler.py              what they are made of
+
+Importing this package does not import numba. Python's side of each: wire/runs.py, merge.py, compare.py, decode.py.
+"""

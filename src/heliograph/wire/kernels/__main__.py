@@ -1,0 +1,24 @@
+"""Compiles the kernels and keeps them for the runs to come: `python -m heliograph.wire.kernels` prints where."""
+
+from __future__ import annotations
+
+import sys
+
+from heliograph.wire.kernels.loading import wait
+from heliograph.wire.kernels.machine_code import directory
+
+
+def main() -> int:
+    wait()
+    place = directory()
+    if place is None:
+        sys.stderr.write(
+            "error: the cache directory cannot be written\nhint: export XDG_CACHE_HOME=/var/tmp\n"
+        )
+        return 1
+    sys.stdout.write(f"{place}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
