@@ -9,7 +9,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _NO_ACCESS = 0
 
 
-def guarded(content: bytes) -> memoryview:
+def guarded(content: bytes | bytearray) -> memoryview:
     """A copy whose last byte is the last that may be touched."""
     room = -(-len(content) // mmap.PAGESIZE) * mmap.PAGESIZE
     memory = mmap.mmap(-1, room + mmap.PAGESIZE)

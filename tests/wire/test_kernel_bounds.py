@@ -16,20 +16,26 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.model.errors import ProtocolError
+from heliograph.model.errors import CorruptBatch, ProtocolError
 from heliograph.wire.batch_layout import HEADER_BYTES
 from heliograph.wire.compare import first_difference
 from heliograph.wire.decode import decode
 from heliograph.wire.kernels import progress as of
 from heliograph.wire.kernels.loading import Kernels
+from heliograph.wire.kernels.rows import COLUMNS
 from heliograph.wire.merge import merge
+from heliograph.wire.merge_plain import new_progress
 from heliograph.wire.runs import split_runs
 
+from .batches import make_batch
 from .guarded import guarded
 from .hostile import Mutation, mutations
 from .logs import Batch, batches, encode
 
 logs = st.lists(batches(), min_size=1, max_size=5)
+# Numbers that do not end where the record does.
+open_ended = st.integers(1, 12).map(lambda size: lambda body: body[:-size] + b"\xff" * size)
+damages = mutations | open_ended
 
 
 def mended(batch: bytes) -> bytes:
@@ -58,7 +64,7 @@ def typed(work: Callable[[], object]) -> None:
         return
 
 
-@given(log=logs, mutate=mutations, nth=st.integers(0, 4), mend=st.booleans())
+@given(log=logs, mutate=damages, nth=st.integers(-1, 4), mend=st.booleans())
 def test_scanning_and_merging_stay_inside(
     kernels: Kernels, log: list[Batch], mutate: Mutation, nth: int, mend: bool
 ) -> None:
@@ -76,20 +82,19 @@ def test_scanning_and_merging_stay_inside(
     )
 
 
-@given(log=logs, mutate=mutations, nth=st.integers(0, 4), room=st.integers(HEADER_BYTES, 1000))
+@given(log=logs, mutate=damages, nth=st.integers(-1, 4), room=st.integers(HEADER_BYTES, 1000))
 def test_joining_what_nobody_has_verified_stays_inside_source_and_target(
     kernels: Kernels, log: list[Batch], mutate: Mutation, nth: int, room: int
 ) -> None:
     source = np.frombuffer(guarded(hostile_log(log, mutate, nth, mend=False)), np.uint8)
     target = np.frombuffer(guarded(bytes(room)), np.uint8)
-    progress = np.zeros(of.NUMBERS, np.int64)
-    progress[of.WRITTEN_TO] = HEADER_BYTES
+    progress = new_progress()
     kernels.join(source, target, progress, 2**31 - 1, 2**31)
     assert HEADER_BYTES <= progress[of.WRITTEN_TO] <= room
     assert 0 <= progress[of.READ_AT] <= len(source)
 
 
-@given(a=logs, b=logs, mutate=mutations, nth=st.integers(0, 4), mend=st.booleans())
+@given(a=logs, b=logs, mutate=damages, nth=st.integers(-1, 4), mend=st.booleans())
 def test_comparing_stays_inside(
     kernels: Kernels, a: list[Batch], b: list[Batch], mutate: Mutation, nth: int, mend: bool
 ) -> None:
@@ -103,10 +108,44 @@ def test_comparing_stays_inside(
         )
 
 
-@given(batch=batches(), mutate=mutations)
+@given(batch=batches(), mutate=damages)
 def test_decoding_stays_inside(kernels: Kernels, batch: Batch, mutate: Mutation) -> None:
     data = guarded(mended(mutate(bytes(batch.encode(3)))))
     typed(lambda: decode(kernels, data))
+
+
+# Each ends inside a field: size, attributes, two deltas, key, value, count of headers, a header's name and content.
+CUT_RECORDS = [
+    b"",
+    b"\xff",
+    b"\xff\xff\xff\xff\xff\x0f",
+    b"\x02\0",
+    b"\x04\0\xff",
+    b"\x04\0\0",
+    b"\x06\0\0\x80",
+    b"\x06\0\0\0",
+    b"\x08\0\0\0\x02",
+    b"\x08\0\0\0\x01",
+    b"\x0a\0\0\0\x01\xff",
+    b"\x0a\0\0\0\x01\x01",
+    b"\x0c\0\0\0\x01\x01\xff",
+    b"\x0c\0\0\0\x01\x01\x02",
+    b"\x0e\0\0\0\x01\x01\x02\xff",
+    b"\x0e\0\0\0\x01\x01\x02\0",
+    b"\x10\0\0\0\x01\x01\x02\0\x80",
+    b"\x10\0\0\0\x01\x01\x02\0\x02",
+]
+
+
+@pytest.mark.parametrize("payload", CUT_RECORDS, ids=bytes.hex)
+def test_a_record_that_ends_inside_a_field_is_read_no_further(kernels: Kernels, payload: bytes) -> None:
+    batch = guarded(make_batch([(None, None, [])], compress=lambda _: payload))
+    with pytest.raises(CorruptBatch):
+        decode(kernels, batch)
+    typed(lambda: first_difference(kernels, [batch], [batch], first_offset=0, next_offset=9))
+    source = np.frombuffer(batch, np.uint8)
+    kernels.join(source, np.empty(1000, np.uint8), new_progress(), 9, 9)
+    kernels.scan(source, 0, 1000, 0, 0, np.empty((9, COLUMNS), np.int64))
 
 
 @pytest.mark.parametrize("what", ["read", "write"])
