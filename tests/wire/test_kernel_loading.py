@@ -76,3 +76,19 @@ def test_machine_code_is_kept_under_the_users_cache_by_its_source(
         assert machine_code.directory() == str(tmp_path / "own" / Path(place).name)
     finally:
         machine_code.directory.cache_clear()
+
+
+def test_machine_code_that_others_could_have_written_is_not_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    machine_code.directory.cache_clear()
+    try:
+        place = machine_code.directory()
+        assert place is not None
+        assert Path(place).stat().st_mode & 0o777 == 0o700
+        Path(place).chmod(0o777)
+        machine_code.directory.cache_clear()
+        assert machine_code.directory() is None
+    finally:
+        machine_code.directory.cache_clear()

@@ -109,7 +109,7 @@ class BatchHeader(NamedTuple):
 def read_header(view: memoryview) -> BatchHeader:
     """The header at the view's beginning. A message older than magic 2 has what its format says and
     otherwise 0 or -1, and `magic` for the caller to refuse it by."""
-    header = header_at(view, 0)
+    header = _header_at(view, 0)
     if header is None:
         raise CorruptBatch(f"a batch is cut inside its header, after {len(view)} bytes")
     return header
@@ -118,16 +118,18 @@ def read_header(view: memoryview) -> BatchHeader:
 def split_batches(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Whole batches in order, each with its header; a last one that was cut is dropped."""
     at = 0
-    end = len(records)
-    while at < end:
-        header = header_at(records, at)
-        if header is None:
-            return
-        next_at = at + header.batch_length + LENGTH_COUNTS_FROM
-        if next_at > end:
-            return
-        yield header, records[at:next_at]
-        at = next_at
+    while found := whole_batch_at(records, at):
+        header, behind = found
+        yield header, records[at:behind]
+        at = behind
+
+
+def whole_batch_at(records: memoryview, at: int) -> tuple[BatchHeader, int] | None:
+    """The header of the batch there and where the next one begins; None at the end and where it was cut."""
+    if at >= len(records) or (header := _header_at(records, at)) is None:
+        return None
+    behind = at + header.batch_length + LENGTH_COUNTS_FROM
+    return (header, behind) if behind <= len(records) else None
 
 
 def verify_crc(header: BatchHeader, view: memoryview) -> None:
@@ -169,7 +171,7 @@ def payload_equal(a: memoryview, b: memoryview) -> bool:
     )
 
 
-def header_at(view: memoryview, at: int) -> BatchHeader | None:
+def _header_at(view: memoryview, at: int) -> BatchHeader | None:
     """None when the header itself is cut. Hot: 0.7 of the 1.05 us that split_batches takes a batch."""
     if len(view) - at < HEADER_BYTES:
         return _short_header_at(view, at)

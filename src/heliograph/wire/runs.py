@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heliograph.wire.batch import BatchHeader, Codec, header_at, read_header
+from heliograph.wire.batch import BatchHeader, Codec, read_header, whole_batch_at
 from heliograph.wire.batch_layout import CODEC_BITS, DELETE_HORIZON, LENGTH_COUNTS_FROM, MAGIC
 from heliograph.wire.kernels.loading import Kernels, loaded
 from heliograph.wire.kernels.rows import COLUMNS
@@ -71,16 +71,10 @@ def split_runs(
     """
     kernels = loaded()
     at = 0
-    end = len(records)
-    while at < end:
-        header = header_at(records, at)
-        if header is None:
-            return
-        behind = at + header.batch_length + LENGTH_COUNTS_FROM
-        if behind > end:
-            return
+    while found := whole_batch_at(records, at):
+        header, behind = found
         # The kernel's call costs as much as two batches in Python (4.5 us): one small batch, or large ones, go without.
-        alone = behind + _OTHERS * (behind - at) > end
+        alone = behind + _OTHERS * (behind - at) > len(records)
         if kernels is not None and not alone and behind - at <= small_bytes and header.magic == MAGIC:
             scanned = yield from _scan(kernels, records, at, small_bytes, old_before, stop_id_prefix)
             if scanned > at:

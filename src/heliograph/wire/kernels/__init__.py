@@ -7,7 +7,7 @@ copier.
     joining.py        many batches' records as one batch's; progress.py: how far
     matching.py       whether two ranges of records are equal; verdicts.py
     splitting.py      a batch's records as columns
-    varints.py, checksum.py, memory.py, compiler.py              what they are made of
+    records.py, varints.py, checksum.py, memory.py, compiler.py  what they are made of
 
 Importing this package does not import numba. Python's side of each: wire/runs.py, merge.py, compare.py, decode.py.
 """

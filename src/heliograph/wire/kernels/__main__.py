@@ -13,7 +13,8 @@ def main() -> int:
     place = directory()
     if place is None:
         sys.stderr.write(
-            "error: the cache directory cannot be written\nhint: export XDG_CACHE_HOME=/var/tmp\n"
+            "error: the cache directory cannot be written, or others can write it\n"
+            "hint: export XDG_CACHE_HOME=$HOME/.cache-of-mine\n"
         )
         return 1
     sys.stdout.write(f"{place}\n")

@@ -21,7 +21,7 @@ from heliograph.wire.batch_layout import (
     MIN_LENGTH,
 )
 from heliograph.wire.kernels.compiler import I64, NUMBERS, READ, WRITE, Numbers, Octets, kernel
-from heliograph.wire.kernels.memory import copy, load8, load16, load32, load64, store8
+from heliograph.wire.kernels.memory import copy, load16, load32, load64, store8
 from heliograph.wire.kernels.progress import (
     BASE_TIMESTAMP,
     BATCHES,
@@ -30,7 +30,8 @@ from heliograph.wire.kernels.progress import (
     RECORDS,
     WRITTEN_TO,
 )
-from heliograph.wire.kernels.varints import BROKEN, read_varint, read_varlong, varint_size, write_varint
+from heliograph.wire.kernels.records import read_head
+from heliograph.wire.kernels.varints import BROKEN, varint_size, write_varint
 
 
 @kernel(types.boolean(READ, WRITE, NUMBERS, I64, I64))
@@ -58,23 +59,15 @@ def join(source: Octets, target: Octets, progress: Numbers, max_records: int, ma
         to = progress[WRITTEN_TO]
         read = at + HEADER_BYTES
         for nth in range(count):
-            size, read = read_varint(source, read, behind)
-            if read == BROKEN or size < 1 or size > behind - read:
-                return False
-            record_end = read + size
-            attributes = load8(source, read)
-            timestamp_delta, read = read_varlong(source, read + 1, record_end)
-            if read == BROKEN:
-                return False
-            offset_delta, read = read_varint(source, read, record_end)
-            if read == BROKEN or offset_delta != nth:
+            attributes, timestamp_delta, offset_delta, rest_at, record_end = read_head(source, read, behind)
+            if rest_at == BROKEN or offset_delta != nth:
                 return False
             timestamp = batch_timestamp if stamped else batch_timestamp + timestamp_delta
             if records == 0:
                 base_timestamp = max_timestamp = timestamp
             max_timestamp = max(max_timestamp, timestamp)
             timestamp_delta = timestamp - base_timestamp
-            rest = record_end - read
+            rest = record_end - rest_at
             size = 1 + varint_size(timestamp_delta) + varint_size(records) + rest
             if to + varint_size(size) + size > room:
                 return True
@@ -82,7 +75,7 @@ def join(source: Octets, target: Octets, progress: Numbers, max_records: int, ma
             store8(target, to, attributes)
             to = write_varint(target, to + 1, timestamp_delta)
             to = write_varint(target, to, records)
-            copy(target, to, source, read, rest)
+            copy(target, to, source, rest_at, rest)
             to += rest
             records += 1
             read = record_end

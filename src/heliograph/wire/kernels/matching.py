@@ -27,7 +27,8 @@ from heliograph.wire.batch_layout import (
 )
 from heliograph.wire.kernels.compiler import I64, READ, Numbers, Octets, kernel, part
 from heliograph.wire.kernels.memory import load8, load16, load32, load64
-from heliograph.wire.kernels.varints import BROKEN, read_varint, read_varlong
+from heliograph.wire.kernels.records import read_head
+from heliograph.wire.kernels.varints import BROKEN
 from heliograph.wire.kernels.verdicts import COMPRESSED, CORRUPT_A, CORRUPT_B, DIFFERENT, EQUAL
 
 # A cursor: where the next record or batch is, of the batch it is in, and what the last record was.
@@ -74,15 +75,7 @@ def _next_record(data: Octets, cursor: Numbers, first: int, stop: int) -> int:
             cursor[_STAMPED] = 1 if stamped else 0
             cursor[_TIMESTAMP] = load64(data, at + (MAX_TIMESTAMP_AT if stamped else BASE_TIMESTAMP_AT))
         behind = cursor[_BEHIND]
-        size, at = read_varint(data, cursor[_AT], behind)
-        if at == BROKEN or size < 1 or size > behind - at:
-            return _CORRUPT
-        record_end = at + size
-        record_attributes = load8(data, at)
-        timestamp_delta, at = read_varlong(data, at + 1, record_end)
-        if at == BROKEN:
-            return _CORRUPT
-        offset_delta, at = read_varint(data, at, record_end)
+        attributes, timestamp_delta, offset_delta, at, record_end = read_head(data, cursor[_AT], behind)
         if at == BROKEN:
             return _CORRUPT
         cursor[_AT] = record_end
@@ -94,7 +87,7 @@ def _next_record(data: Octets, cursor: Numbers, first: int, stop: int) -> int:
         if first <= offset < stop:
             stamped = cursor[_STAMPED] != 0
             cursor[_RECORD_TIMESTAMP] = cursor[_TIMESTAMP] + (0 if stamped else timestamp_delta)
-            cursor[_ATTRIBUTES] = record_attributes
+            cursor[_ATTRIBUTES] = attributes
             cursor[_REST] = at
             cursor[_REST_END] = record_end
             return _FOUND

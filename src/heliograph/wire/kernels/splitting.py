@@ -12,7 +12,8 @@ from heliograph.wire.batch_layout import (
 )
 from heliograph.wire.kernels.compiler import I64, READ, TABLE, Octets, Table, kernel, part
 from heliograph.wire.kernels.memory import load16, load32, load64
-from heliograph.wire.kernels.varints import BROKEN, read_varint, read_varlong
+from heliograph.wire.kernels.records import read_head
+from heliograph.wire.kernels.varints import BROKEN, read_varint
 
 _NULL = -1
 
@@ -38,14 +39,7 @@ def split(data: Octets, records: Table, headers: Table) -> int:
     end = len(data)
     at = HEADER_BYTES
     for nth in range(count):
-        size, at = read_varint(data, at, end)
-        if at == BROKEN or size < 1 or size > end - at:
-            return -1
-        record_end = at + size
-        timestamp_delta, at = read_varlong(data, at + 1, record_end)
-        if at == BROKEN:
-            return -1
-        offset_delta, at = read_varint(data, at, record_end)
+        _, timestamp_delta, offset_delta, at, record_end = read_head(data, at, end)
         if at == BROKEN:
             return -1
         key_at, key_size, at = _sized(data, at, record_end)
