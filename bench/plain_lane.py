@@ -23,6 +23,7 @@ from heliograph.copier.lease import Lease
 from heliograph.copier.spec import CopySpec
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.producer_id import producer_id
+from heliograph.wire.kernels import loading
 
 MODULE = "bench.plain_lane"
 LINK = "bench"
@@ -69,6 +70,7 @@ def _specs(given: argparse.Namespace) -> list[CopySpec]:
             target_cluster_id=given.target_id,
             producer_id=producer_id(given.source_id, given.topic),
             max_batch_bytes=MAX_BATCH_BYTES,
+            max_merged_bytes=MAX_BATCH_BYTES,
         )
         for partition in range(given.partitions)
     ]
@@ -81,6 +83,7 @@ async def _copy(given: argparse.Namespace) -> None:
         if not failure.done():
             failure.set_exception(error)
 
+    loading.start()
     lane = Lane(LANE_MEMORY_BYTES, fail)
     clusters = LaneClusters(lane, Lease.unlimited)
     link = LinkClusters(

@@ -15,6 +15,8 @@ from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.workers import LaneLink
 from heliograph.model.partition import MirrorPartition, TopicPartition
 from heliograph.wire.batch import payload_equal
+from heliograph.wire.compare import first_difference
+from heliograph.wire.kernels.loading import wait
 
 from .memory_cluster import MemoryCluster
 from .memory_log import MemoryLog
@@ -42,6 +44,7 @@ class World:
     lane: Lane
     failures: list[BaseException]
     link: str = LINK
+    max_merged_bytes: int = 0
 
     def second_link(self) -> World:
         """Of the same lane, between clusters of its own, under a lease that never ends."""
@@ -69,7 +72,7 @@ class World:
         write(log, batches, timestamp=timestamp)
 
     def assign(self, partition: int, *, clear_in_s: float = 0.0) -> PartitionCopy:
-        spec = spec_of(mirror(partition, self.link))
+        spec = spec_of(mirror(partition, self.link), max_merged_bytes=self.max_merged_bytes)
         self.lane.assign(spec, clear_in_s=clear_in_s)
         return self.lane.copies[spec.partition]
 
@@ -85,6 +88,14 @@ class World:
         ]
         for theirs, ours in zip(source.batches, target.batches, strict=True):
             assert payload_equal(memoryview(theirs.data), memoryview(ours.data))
+
+    def assert_same_records(self, partition: int) -> None:
+        where = place(partition)
+        source, target = self.source.logs[where], self.target.logs[where]
+        assert source.end == target.end
+        logs = ([bytes(each.data) for each in log.batches] for log in (source, target))
+        theirs, ours = ([memoryview(data) for data in log] for log in logs)
+        assert first_difference(wait(), theirs, ours, first_offset=0, next_offset=source.end) is None
 
 
 def mirror(partition: int, link: str = LINK) -> MirrorPartition:
@@ -114,6 +125,7 @@ async def world(
     lease: Lease | None = None,
     flight_ms: int = 30_000,
     fetch_wait_ms: int = 20,
+    max_merged_bytes: int = 0,
 ) -> AsyncIterator[World]:
     """Without faults, under a lease that never ends; no worker of the lane may ever fail.
 
@@ -134,7 +146,7 @@ async def world(
     )
     lane.link(LINK, lane_link)
     try:
-        yield World(source, target, lane, failures)
+        yield World(source, target, lane, failures, max_merged_bytes=max_merged_bytes)
     finally:
         await lane.aclose()
     if failures:

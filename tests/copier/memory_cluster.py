@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.line_name import LineName
-from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
 from heliograph.cluster.metadata import Leader
 from heliograph.copier.ports import Batch
 from heliograph.model.errors import BrokerRefused, Disconnected, HeliographError
@@ -133,6 +133,17 @@ class MemoryCluster:
     async def batch_at(self, where: TopicPartition, offset: int) -> Batch | None:
         stored = (await self._led(where)).holding(offset)
         return None if stored is None else (stored.header, memoryview(bytearray(stored.data)))
+
+    async def batches_in(self, where: TopicPartition, first_offset: int, next_offset: int) -> Batches:
+        stored = [
+            each
+            for each in (await self._led(where)).batches
+            if each.header.next_offset > first_offset and each.header.base_offset < next_offset
+        ]
+        return Batches(
+            headers=tuple(each.header for each in stored),
+            views=tuple(memoryview(bytearray(each.data)) for each in stored),
+        )
 
     async def _led(self, where: TopicPartition) -> MemoryLog:
         await asyncio.sleep(0)

@@ -32,7 +32,9 @@ BROKEN = Disconnected("broker-1:9092 closed the connection")
 AWAY = Trouble(Event.BROKER_AWAY, "broker-1:9092 is away")
 
 
-def spec_of(partition: MirrorPartition = PARTITION, *, max_batch_bytes: int = 1 << 20) -> CopySpec:
+def spec_of(
+    partition: MirrorPartition = PARTITION, *, max_batch_bytes: int = 1 << 20, max_merged_bytes: int = 0
+) -> CopySpec:
     return CopySpec(
         partition=partition,
         source="sf",
@@ -40,6 +42,7 @@ def spec_of(partition: MirrorPartition = PARTITION, *, max_batch_bytes: int = 1 
         target_cluster_id="nyc-id",
         producer_id=producer_id("sf-id", partition.source_topic),
         max_batch_bytes=max_batch_bytes,
+        max_merged_bytes=max_merged_bytes,
     )
 
 
@@ -52,9 +55,11 @@ def synced_at(offset: int, **more: Any) -> Synced:
     return Synced(position=position_at(offset), **more)
 
 
-def copy_at(next_offset: int, state_ms: int | None = NOW_MS, source_epoch: int = -1) -> PartitionCopy:
-    """A copy in PROBE, of a broker that remembers it unless `state_ms` is None."""
-    copy = PartitionCopy(spec_of(), 1 << 20)
+def copy_at(
+    next_offset: int, state_ms: int | None = NOW_MS, source_epoch: int = -1, *, max_merged_bytes: int = 0
+) -> PartitionCopy:
+    """A copy in PROBE, of a broker that remembers it unless `state_ms` is None. It merges nothing unless asked to."""
+    copy = PartitionCopy(spec_of(max_merged_bytes=max_merged_bytes), 1 << 20)
     copy.synced(synced_at(next_offset, state_ms=state_ms, source_epoch=source_epoch))
     return copy
 
@@ -94,7 +99,7 @@ def give_reply(
     *,
     exclusive: bool = True,
 ) -> ByteBudget:
-    budget = ByteBudget(1 << 30)
+    budget = ByteBudget(1 << 30, 1 << 30)
     budget.adjust(0, len(reply.records))
     parcel = Parcel(budget, len(reply.records))
     copy.fetched(reply, asked, parcel, now_ms, exclusive=exclusive)

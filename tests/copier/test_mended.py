@@ -19,7 +19,7 @@ from heliograph.model.events import Event
 from heliograph.model.states import BoundBy, PartitionState, StopReason
 from heliograph.wire.error_codes import ErrorCode
 
-from .lane_world import MEMORY_BYTES, mirror, place, until, world, write
+from .lane_world import mirror, place, until, world, write
 from .source_batches import BROKEN, batch, give, spec_of, synced_at
 
 SOON_S = 2.0
@@ -283,6 +283,7 @@ async def test_a_partition_that_is_taken_back_leaves_its_brokers_share() -> None
             it.create(partition, 1, target_node=partition)
             it.assign(partition)
         await until(lambda: all(it.is_copied(partition) for partition in range(3)))
-        assert it.lane._shares.limit_bytes == MEMORY_BYTES // 3
+        fetched_bytes = it.lane._budget.limit_bytes
+        assert it.lane._shares.limit_bytes == fetched_bytes // 3
         await it.lane.revoke(mirror(2))
-        assert it.lane._shares.limit_bytes == MEMORY_BYTES // 2
+        assert it.lane._shares.limit_bytes == fetched_bytes // 2

@@ -16,6 +16,7 @@ from heliograph.model.errors import CorruptBatch, PartitionStop
 from heliograph.model.producer_id import producer_id
 from heliograph.model.states import StopReason
 from heliograph.wire.batch import payload_equal, read_header, verify_crc
+from heliograph.wire.runs import Run
 from tests.wire.batches import GZIP, make_legacy_message
 
 from .source_batches import CONTROL, LOG_APPEND_TIME, OURS, TRANSACTIONAL, batch, position_at, spec_of
@@ -25,7 +26,7 @@ SPEC = spec_of()
 
 def waiting(source: bytearray) -> SourceBatch:
     view = memoryview(source)
-    return SourceBatch(read_header(view), view, False, Parcel(ByteBudget(0), 0).hold())
+    return SourceBatch(Run(read_header(view), 1, view, False, False, False), Parcel(ByteBudget(0), 0).hold())
 
 
 def prepare(source: bytearray, next_offset: int, spec: CopySpec = SPEC) -> memoryview:

@@ -147,10 +147,26 @@ def test_a_truncated_source_that_grew_again_stops() -> None:
     assert stop_of(logs).reason == StopReason.ANCHOR
 
 
-def test_other_boundaries_at_the_source_stop() -> None:
+def test_the_same_records_in_other_batches_are_the_same() -> None:
+    """Copiers merge what waits, each as it comes: a successor may find any borders."""
     logs = half_way()
-    logs.source = log_of([1, 4, 1])
-    assert stop_of(logs).reason == StopReason.ANCHOR
+    logs.source = log_of([1, 4, 1], leader_epoch=7)
+    found = found_by(logs)
+    assert (found.position.source, found.source_epoch) == (5, 7)
+
+
+def test_only_offsets_that_both_still_hold_are_compared() -> None:
+    logs = half_way()
+    logs.source, logs.source_start = log_of([3, 2, 1], leader_epoch=7)[1:], 3
+    assert found_by(logs).source_epoch == 7
+
+
+def test_other_records_in_other_batches_stop_and_the_first_that_differs_is_named() -> None:
+    logs = half_way()
+    logs.source = [*log_of([1, 2]), *log_of([1, 2, 3], timestamp=NOW_MS + 1)[2:]]
+    stop = stop_of(logs)
+    assert stop.reason == StopReason.ANCHOR
+    assert "at offset 3" in stop.message
 
 
 @pytest.mark.parametrize("left", [[], [2]])

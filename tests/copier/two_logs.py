@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
 from heliograph.copier.ports import Batch
 from heliograph.copier.resync import (
     Answer,
     Question,
     ReadProducer,
     ReadSourceBatch,
+    ReadSourceBatches,
     ReadSourceLog,
     ReadTargetBatch,
     ReadTargetLog,
@@ -74,6 +75,13 @@ class Logs:
                 return _holding(self.target, offset)
             case ReadSourceBatch(offset):
                 return _holding(self.source, offset)
+            case ReadSourceBatches(first_offset, next_offset):
+                found = [
+                    b
+                    for b in self.source
+                    if b[0].next_offset > first_offset and b[0].base_offset < next_offset
+                ]
+                return Batches(headers=tuple(b[0] for b in found), views=tuple(b[1] for b in found))
             case Unsettled():
                 return None
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.line_name import LineName
-from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
 from heliograph.cluster.metadata import Leader
 from heliograph.copier.ports import Batch
 from heliograph.model.errors import BrokerRefused, Disconnected, ProtocolError
@@ -51,6 +51,16 @@ class _Questions:
             node, lambda: _batch(self.client.replica(where, node), node, epoch, offset)
         )
         return found
+
+    async def batches_in(self, where: TopicPartition, first_offset: int, next_offset: int) -> Batches:
+        found: list[Batch] = []
+        while first_offset < next_offset:
+            batch = await self.batch_at(where, first_offset)
+            if batch is None or batch[0].base_offset >= next_offset:
+                break
+            found.append(batch)
+            first_offset = batch[0].next_offset
+        return Batches(headers=tuple(each[0] for each in found), views=tuple(each[1] for each in found))
 
 
 class SimTarget(_Questions):

@@ -21,6 +21,7 @@ from heliograph.model.errors import HeliographError
 from heliograph.model.position import SEQUENCES
 from heliograph.wire.batch import read_header
 from heliograph.wire.fetch import FetchWant
+from heliograph.wire.runs import Run
 
 
 def settled_once(
@@ -104,7 +105,8 @@ def send_again(copy: PartitionCopy, problem: HeliographError, now: float) -> Non
     if copy.phase in (Phase.PROBE, Phase.STREAM) and len(copy._in_flight) == 1:
         append = copy._in_flight.popleft()
         header = read_header(append.batch)._replace(base_offset=append.start.source)
-        copy._waiting._batches.appendleft(SourceBatch(header, append.batch, append.perishable, append.hold))
+        run = Run(header, 1, append.batch, False, False, append.perishable)
+        copy._waiting._batches.appendleft(SourceBatch(run, append.hold))
         copy._sending, copy._waiting._way = append.start, None
     else:
         _lost(copy, problem, now)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from heliograph.copier.budget import ByteBudget
 from heliograph.model.partition import MirrorPartition
 
 from .judge import PartitionJudge, Wrong
@@ -100,14 +101,15 @@ class Watch:
             return
         buffers: dict[int, int] = {}
         for copy in lane.lane.copies.values():
-            for batch in (*(each.batch for each in copy._waiting), *(each.batch for each in copy._in_flight)):
-                whole = batch.obj
-                assert isinstance(whole, bytearray)
-                buffers[id(whole)] = len(whole)
+            for batch in (
+                *(each.run.view for each in copy._waiting),
+                *(each.batch for each in copy._in_flight),
+            ):
+                buffers[id(batch.obj)] = memoryview(batch.obj).nbytes
         held_bytes = sum(buffers.values())
         self.most_bytes = max(self.most_bytes, held_bytes)
         limit_bytes = self._world.plan.conditions.lane_memory_bytes + OVERSIZED_BYTES
-        if max(held_bytes, lane.lane._budget.used_bytes) > limit_bytes:
+        if max(held_bytes, _counted(lane.lane._budget)) > limit_bytes:
             raise Wrong(
                 f"memory: {lane.name} holds {held_bytes} bytes, counts {lane.lane._budget.used_bytes}, and may hold"
                 f" {limit_bytes}"
@@ -122,3 +124,7 @@ class Watch:
                     raise Wrong(
                         f"calm: {key}: asked the target again {copy.interruptions} times: {copy.trouble}"
                     )
+
+
+def _counted(budget: ByteBudget) -> int:
+    return budget.used_bytes + budget.merged_bytes

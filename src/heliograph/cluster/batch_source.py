@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.fetches import fetch
-from heliograph.cluster.log_reads import LogSpan, read_batch, read_open_transaction, read_span
+from heliograph.cluster.log_reads import (
+    Batches,
+    LogSpan,
+    read_batch,
+    read_batches,
+    read_open_transaction,
+    read_span,
+)
 from heliograph.cluster.metadata import Leader
 from heliograph.model.partition import TopicPartition
 from heliograph.model.policy import Isolation
@@ -58,3 +65,6 @@ class BatchSource:
 
     async def batch_at(self, where: TopicPartition, offset: int) -> tuple[BatchHeader, memoryview] | None:
         return await read_batch(self.client, where, offset)
+
+    async def batches_in(self, where: TopicPartition, first_offset: int, next_offset: int) -> Batches:
+        return await read_batches(self.client, where, first_offset, next_offset)

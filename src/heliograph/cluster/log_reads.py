@@ -33,6 +33,7 @@ CONSUMER = -1
 OURSELVES = 0x48454C49
 
 ANCHOR_WAIT_MS = 1000
+BATCHES_BYTES = 1 << 20  # at a time, to compare them with a merged batch
 QUOTA_ROUNDS = 10
 
 
@@ -43,6 +44,14 @@ class LogSpan:
     start: int
     high_watermark: int
     end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batches:
+    """Whole batches of one log, in order."""
+
+    headers: tuple[BatchHeader, ...]
+    views: tuple[memoryview, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,9 +199,28 @@ async def read_batch(
     return None
 
 
-async def _fetch_one(client: ClusterClient, where: TopicPartition, offset: int) -> FetchedPartition:
+async def read_batches(
+    client: ClusterClient, where: TopicPartition, first_offset: int, next_offset: int
+) -> Batches:
+    """All batches that hold records in [first_offset, next_offset), as far as they can be read."""
+    found: list[tuple[BatchHeader, memoryview]] = []
+    while first_offset < next_offset:
+        fetched = await _fetch_one(client, where, first_offset, max_bytes=BATCHES_BYTES)
+        came = [each for each in split_batches(fetched.records) if each[0].next_offset > first_offset]
+        if not came:
+            break
+        found += came
+        first_offset = came[-1][0].next_offset
+    wanted = [each for each in found if each[0].base_offset < next_offset]
+    return Batches(headers=tuple(each[0] for each in wanted), views=tuple(each[1] for each in wanted))
+
+
+async def _fetch_one(
+    client: ClusterClient, where: TopicPartition, offset: int, *, max_bytes: int = 1
+) -> FetchedPartition:
+    """`max_bytes`: one whole batch comes in any case."""
     leader = leader_of(client, where)
-    want = FetchWant(where.topic, where.partition, offset, 1, leader.epoch)  # one byte: one whole batch
+    want = FetchWant(where.topic, where.partition, offset, max_bytes, leader.epoch)
     what = f"fetch of {where} at {offset} from broker {leader.node}"
     for _ in range(QUOTA_ROUNDS):
         reply = await fetch(
@@ -201,7 +229,7 @@ async def _fetch_one(client: ClusterClient, where: TopicPartition, offset: int) 
             CONTROL,
             [want],
             min_bytes=1,
-            max_bytes=1,
+            max_bytes=max_bytes,
             max_wait_ms=ANCHOR_WAIT_MS,
             read_committed=False,
         )

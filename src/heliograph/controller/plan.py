@@ -187,6 +187,7 @@ def _plan_topic(
     )
     configs = target.config.effective if target else shape.configs
     policy = link.policy_of(topic.name)
+    max_batch_bytes = int(configs.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
     wanted = False
     for number, sight in topic.partitions.items():
         partition = MirrorPartition(link.name, topic.name, target_name, number)
@@ -196,7 +197,8 @@ def _plan_topic(
             target=link.target,
             target_cluster_id=snapshot.target_cluster_id,
             producer_id=producer_id(snapshot.source_cluster_id, topic.name),
-            max_batch_bytes=int(configs.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)),
+            max_batch_bytes=max_batch_bytes,
+            max_merged_bytes=min(max_batch_bytes, int(configs.get("segment.bytes", max_batch_bytes))),
             state_lasts_ms=snapshot.state_lasts_ms or STATE_LASTS_MS,
             margin_ms=margin_for(snapshot.flight_s),
             policy=policy,

@@ -10,27 +10,35 @@ from typing import NamedTuple
 from heliograph.copier.budget import Hold
 from heliograph.model.position import Position
 from heliograph.wire.batch import BatchHeader
+from heliograph.wire.runs import Run
 
 
 class SourceBatch(NamedTuple):
-    """A batch as it was fetched; nothing is decided about it yet. `perishable`: its records are so old that the
-    target's broker may forget our producer id right behind it."""
+    """A batch as it was fetched, or a run of small ones that may be merged; nothing is decided about it yet."""
 
-    header: BatchHeader
-    batch: memoryview
-    perishable: bool
+    run: Run
     hold: Hold
 
     @property
+    def header(self) -> BatchHeader:
+        return self.run.header
+
+    @property
+    def perishable(self) -> bool:
+        """Its records are so old that the target's broker may forget our producer id right behind it."""
+        return self.run.old
+
+    @property
     def size_bytes(self) -> int:
-        return len(self.batch)
+        return len(self.run.view)
 
     def release(self) -> None:
         self.hold.release()
 
 
 class Append(NamedTuple):
-    """A batch ready to be appended at exactly `start.target`; behind it the copy is at `end`."""
+    """A batch ready to be appended at exactly `start.target`; behind it the copy is at `end`. `batches`: how many of
+    the source's are in it."""
 
     start: Position
     end: Position
@@ -39,6 +47,7 @@ class Append(NamedTuple):
     max_timestamp: int
     batch: memoryview
     hold: Hold
+    batches: int = 1
 
     def release(self) -> None:
         self.hold.release()

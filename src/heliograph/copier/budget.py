@@ -3,6 +3,9 @@
 A fetch reserves what it may bring before it is sent. Its answer becomes a *parcel*: the bytes stay counted until
 the last batch that lives in it is settled, because each batch is a view into the one buffer.
 
+What is merged needs memory of its own, beside the answers it came from: a part of the lane's memory that no fetch
+takes. When it is used up, batches go as they are.
+
 Batches for one target broker hold their parcels through that broker's *share*. A broker that hangs can pin its share
 of the budget and no more, so that who writes to another one still gets memory to fetch with (P7).
 """
@@ -16,9 +19,13 @@ from typing import NamedTuple
 
 
 class ByteBudget:
-    def __init__(self, limit_bytes: int) -> None:
+    """`limit_bytes` of fetch answers, and beside them `merged_limit_bytes` of what is merged out of them."""
+
+    def __init__(self, limit_bytes: int, merged_limit_bytes: int = 0) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
+        self.merged_limit_bytes = merged_limit_bytes
+        self.merged_bytes = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     async def reserve(self, size_bytes: int) -> None:
@@ -46,6 +53,9 @@ class ByteBudget:
         self.used_bytes -= size_bytes
         assert self.used_bytes >= 0
         self._admit()
+
+    def may_merge(self, size_bytes: int) -> bool:
+        return self.merged_bytes + size_bytes <= self.merged_limit_bytes
 
     def _fits(self, size_bytes: int) -> bool:
         return self.used_bytes == 0 or self.used_bytes + size_bytes <= self.limit_bytes
@@ -146,6 +156,10 @@ class Parcel:
         self._holders = 1
         self._by_share: dict[Share, int] = {}
 
+    @property
+    def budget(self) -> ByteBudget:
+        return self._budget
+
     def hold(self, share: Share | None = None) -> Hold:
         self._holders += 1
         if share is not None:
@@ -163,7 +177,32 @@ class Parcel:
             if self._by_share[share] == 0:
                 share.unpin(self._size_bytes)
         if self._holders == 0:
-            self._budget.release(self._size_bytes)
+            self._give_back()
+
+    def _give_back(self) -> None:
+        self._budget.release(self._size_bytes)
+
+
+class MergedParcel(Parcel):
+    """The bytes of one merged batch."""
+
+    __slots__ = ()
+
+    def __init__(self, budget: ByteBudget, size_bytes: int) -> None:
+        super().__init__(budget, size_bytes)
+        budget.merged_bytes += size_bytes
+
+    def _give_back(self) -> None:
+        self._budget.merged_bytes -= self._size_bytes
+        assert self._budget.merged_bytes >= 0
+
+
+def hold_merged(budget: ByteBudget, size_bytes: int, share: Share | None) -> Hold:
+    """Memory for a merged batch, given back with the only hold on it."""
+    parcel = MergedParcel(budget, size_bytes)
+    hold = parcel.hold(share)
+    parcel.release()
+    return hold
 
 
 class Hold(NamedTuple):
@@ -171,6 +210,10 @@ class Hold(NamedTuple):
 
     parcel: Parcel
     share: Share | None
+
+    def again(self) -> Hold:
+        """One more, to be released by itself."""
+        return self.parcel.hold(self.share)
 
     def release(self) -> None:
         self.parcel.release(self.share)

@@ -36,6 +36,7 @@ from heliograph.model.partition import MirrorPartition
 ROUTE_INTERVAL_S = 0.5
 LOOK_INTERVAL_S = 3.0
 SLOW_FOR_S = 60.0
+MERGED_PART = 8  # one in so many parts of a lane's memory is for merged batches on their way: 8 MB of 64
 OLD_LEADER_S = 1.0  # how long its answers are awaited when a partition has a new one
 
 
@@ -49,7 +50,8 @@ class Lane:
         surroundings: Surroundings | None = None,
     ) -> None:
         surroundings = surroundings or Surroundings()
-        self._budget = ByteBudget(memory_bytes)
+        merged_bytes = memory_bytes // MERGED_PART
+        self._budget = ByteBudget(memory_bytes - merged_bytes, merged_bytes)
         self._workers = Workers(
             self._budget,
             self._spawn,

@@ -18,8 +18,9 @@ import math
 from collections import deque
 
 from heliograph.copier.batches import Append, SourceBatch
-from heliograph.copier.budget import Parcel, Share
+from heliograph.copier.budget import Parcel, Share, hold_merged
 from heliograph.copier.clearance import CLEAR, Clearance
+from heliograph.copier.merging import append_of, merge_at
 from heliograph.copier.passage import pass_through
 from heliograph.copier.phases import OVER, SENDING, Happening, Phase, after
 from heliograph.copier.recovery import after_append
@@ -59,6 +60,7 @@ class PartitionCopy:
         self.interruptions = 0  # how often what was known of the target went out of date
         self.records = 0
         self.size_bytes = 0
+        self.merges = 0  # appends that hold more than one batch of the source
         self.topic_ids = TopicIds(spec.partition)
         self._clearance = Clearance(clear_at, flight_s)
         self._notices: list[Trouble] = []
@@ -71,6 +73,7 @@ class PartitionCopy:
         self._in_flight_bytes = 0
         # The record time by which the broker remembers our id; None: it does not.
         self._state_ms: int | None = None
+        self._singly_until = 0  # a merged batch was refused: up to this source offset none is merged
         self._throttled_until = -math.inf
         self._raced_at: int | None = (
             None  # where an append was refused that nobody could have been before us with
@@ -139,14 +142,36 @@ class PartitionCopy:
             return None
         return head if self._waiting.may_go(self._sending.source) else None
 
-    def take(self) -> Append:
-        """Take what `peek` showed; its answer must come through `appended`, `refused` or `lost`."""
-        append = pass_through(self._waiting.pop(self._sending.source), self._sending, self.spec)
+    def take(self, room_bytes: int = 0) -> Append:
+        """Take what `peek` showed, and what may be merged with it into so many bytes; its answer must come through
+        `appended`, `refused` or `lost`."""
+        append = self._merge(min(room_bytes, self.spec.max_merged_bytes)) or pass_through(
+            self._waiting.pop(self._sending.source), self._sending, self.spec
+        )
         self._in_flight.append(append)
         self._in_flight_bytes += len(append.batch)
         self._sending = append.end
         if append.perishable:
             self._enter(Happening.TOOK_OLD)  # nothing goes behind it, fresh or not, before it is acknowledged
+        return append
+
+    def _merge(self, limit_bytes: int) -> Append | None:
+        """None: what is next goes as it is."""
+        head = self._waiting.head
+        assert head is not None
+        if not head.run.mergeable or limit_bytes <= 0 or self._sending.source < self._singly_until:
+            return None
+        runs = self._waiting.together(limit_bytes)
+        budget = head.hold.parcel.budget
+        if not runs or not budget.may_merge(min(limit_bytes, sum(len(run.view) for run in runs))):
+            return None
+        made = merge_at(self._sending, runs, self.spec, limit_bytes)
+        if made is None:
+            return None
+        hold = hold_merged(budget, made.batch.nbytes, self._share)
+        append = append_of(made, self._sending, perishable=head.perishable, hold=hold)
+        self._waiting.taken(made)
+        self.merges += 1
         return append
 
     @property
@@ -285,6 +310,9 @@ class PartitionCopy:
             self._note_race(append)
         if self.phase not in SENDING:
             self._drained()
+        elif isinstance(demand, PartitionStop) and append.batches > 1:
+            self._singly_until = append.end.source  # whichever of them it is, it must be met by itself
+            self._resync_later(self.trouble)
         elif isinstance(demand, PartitionStop):
             self.stop(demand)
         else:

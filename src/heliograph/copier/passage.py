@@ -1,7 +1,7 @@
 """Which way a source batch goes, decided when it is its turn. No I/O, no state.
 
 Pass      its header is rewritten in place, its records are never looked at
-Merge     with the small ones behind it; not chosen yet
+Merge     the small ones that wait with it go as one batch (copier/merging.py)
 Reencode  its records can be copied, the batch as it is cannot: not built yet, stops the partition
 Gap       offsets that hold no record to copy: not built yet, stops the partition
 Stop      nothing can be made of it: stops the partition with what was met and at which offset (P6)
@@ -18,6 +18,7 @@ from heliograph.model.position import Position
 from heliograph.model.producer_id import mirrored_from
 from heliograph.model.states import StopReason
 from heliograph.wire.batch import MAGIC, BatchHeader, rewrite, verify_crc
+from heliograph.wire.runs import Run
 
 _NOT_YET = "exclude the topic for now: copying this is not built yet"
 
@@ -29,7 +30,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    batches: int
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +53,28 @@ class Stop:
 
 Way = Pass | Merge | Reencode | Gap | Stop
 PASS = Pass()
+MERGE = Merge()
 
 
 def way_of(waiting: SourceBatch, next_offset: int, spec: CopySpec) -> Way:
     """The way of the batch that comes next, where `next_offset` is the next one of the source to copy.
 
-    A batch that is to go on is verified here, before its checksum is computed anew: a corrupt one never gets a valid
-    checksum.
+    A batch that is to go on is verified here, unless it was when it was fetched, before its checksum is computed anew:
+    a corrupt one never gets a valid checksum.
     """
-    way = way_by_header(waiting.header, next_offset, spec)
-    if way is PASS:
+    run = waiting.run
+    way = way_by_header(run, next_offset, spec)
+    if way is PASS and not run.verified:
         try:
-            verify_crc(waiting.header, waiting.batch)
+            verify_crc(run.header, run.view)
         except CorruptBatch as problem:
             return Stop(corrupt(problem))
     return way
 
 
-def way_by_header(header: BatchHeader, next_offset: int, spec: CopySpec) -> Way:
-    """As far as its header tells."""
+def way_by_header(run: Run, next_offset: int, spec: CopySpec) -> Way:
+    """As far as its header tells. Of several batches it tells as much as of each: they are alike, and small."""
+    header = run.header
     at = header.base_offset
     if header.magic != MAGIC:
         return Reencode(_met(StopReason.OLD_FORMAT, f"a message of format {header.magic} at offset {at}"))
@@ -92,6 +96,8 @@ def way_by_header(header: BatchHeader, next_offset: int, spec: CopySpec) -> Way:
         return Reencode(_met(StopReason.HOLES, holes))
     if mirrored_from(header.producer_id, spec.target_cluster_id):
         return Stop(_mirrored_back(at))
+    if run.batches > 1:
+        return MERGE
     if header.size_bytes > spec.max_batch_bytes:
         return Reencode(_too_large(header, spec))
     return PASS
@@ -99,7 +105,7 @@ def way_by_header(header: BatchHeader, next_offset: int, spec: CopySpec) -> Way:
 
 def pass_through(waiting: SourceBatch, start: Position, spec: CopySpec) -> Append:
     """Make a batch whose way is `Pass` ready to be appended at `start`, in place."""
-    header, batch, perishable, hold = waiting
+    header, batch = waiting.run.header, waiting.run.view
     rewrite(
         batch,
         producer_id=spec.producer_id,
@@ -108,7 +114,7 @@ def pass_through(waiting: SourceBatch, start: Position, spec: CopySpec) -> Appen
     )
     records = header.records_count
     end = start.after(source_offsets=header.next_offset - header.base_offset, records=records)
-    return Append(start, end, records, perishable, header.max_timestamp, batch, hold)
+    return Append(start, end, records, waiting.perishable, header.max_timestamp, batch, waiting.hold)
 
 
 def corrupt(problem: CorruptBatch) -> PartitionStop:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.line_name import LineName
-from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
 from heliograph.cluster.metadata import Leader
 from heliograph.model.errors import HeliographError
 from heliograph.model.partition import TopicPartition
@@ -45,6 +45,10 @@ class SourcePort(Protocol):
     async def span(self, where: TopicPartition) -> LogSpan: ...
 
     async def batch_at(self, where: TopicPartition, offset: int) -> Batch | None: ...
+
+    async def batches_in(self, where: TopicPartition, first_offset: int, next_offset: int) -> Batches:
+        """All that hold records in [first_offset, next_offset), as far as they can be read."""
+        ...
 
     async def open_transaction(self, where: TopicPartition) -> int | None:
         """The producer id of the oldest transaction that is open; None: there is none."""

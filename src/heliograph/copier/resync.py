@@ -9,7 +9,8 @@ A generator: it yields questions, is sent the answers, and returns where the cop
 
 The rules, each paid for: the sequence is read before *and* after the log end, because a stale one can look
 like a duplicate of another batch of equal size (success without appending). The last batch must be ours and
-equal the source's at the same offsets, or one foreign record would make us skip one of the source's.
+hold the source's records at the same offsets, or one foreign record would make us skip one of the source's. It need not
+be one batch of the source's: copiers merge what waits, each as it comes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
 from heliograph.copier.ports import Batch
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.model.admission import AFRESH, Admitted, LastBatch, PartitionFacts, Refused, admit_partition
@@ -25,6 +26,8 @@ from heliograph.model.errors import PartitionStop
 from heliograph.model.position import Position
 from heliograph.model.states import StopReason
 from heliograph.wire.batch import BatchHeader, payload_equal
+from heliograph.wire.compare import first_difference
+from heliograph.wire.kernels.loading import loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +60,28 @@ class ReadSourceBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadSourceBatches:
+    """Answer: Batches, all that hold records in [first_offset, next_offset)."""
+
+    first_offset: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Unsettled:
     """Others are writing, or the last records are not yet on all replicas: wait a little. Answer: None."""
 
 
-Question = ReadProducer | ReadTargetLog | ReadSourceLog | ReadTargetBatch | ReadSourceBatch | Unsettled
-Answer = ProducerState | LogSpan | Batch | None
+Question = (
+    ReadProducer
+    | ReadTargetLog
+    | ReadSourceLog
+    | ReadTargetBatch
+    | ReadSourceBatch
+    | ReadSourceBatches
+    | Unsettled
+)
+Answer = ProducerState | LogSpan | Batch | Batches | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +118,7 @@ def resynchronise(spec: CopySpec) -> Resync:
         raise PartitionStop(verdict.reason, verdict.message, hint=verdict.hint)
     source_epoch = -1
     if last is not None:
-        source_epoch = yield from _compare(last, source)
+        source_epoch = yield from _compare(last, source, target)
     assert isinstance(verdict, Admitted)
     return Synced(
         position=verdict.position,
@@ -157,18 +176,36 @@ def _expect_batch(answer: Answer, target_end: int) -> Batch:
     return answer
 
 
-def _compare(last: Batch, source: LogSpan) -> Generator[Question, Answer, int]:
-    """The source's leader epoch of the batch that both hold."""
+def _compare(last: Batch, source: LogSpan, target: LogSpan) -> Generator[Question, Answer, int]:
+    """The source's leader epoch of the last record that both hold. Compared are the offsets that both still hold."""
     header, view = last
-    if header.base_offset < source.start:
+    first_offset = max(header.base_offset, source.start, target.start)
+    if first_offset >= header.next_offset:
         return -1  # retention took the source's copy: the producer id and the sequence must do
-    answer = yield ReadSourceBatch(header.base_offset)
+    answer = yield ReadSourceBatch(first_offset)
+    differs_at = first_offset
     if isinstance(answer, tuple):
         source_header, source_view = answer
         if source_header.base_offset == header.base_offset and payload_equal(view, source_view):
             return source_header.leader_epoch
+        batches = yield ReadSourceBatches(first_offset, header.next_offset)
+        assert isinstance(batches, Batches)
+        found = _first_difference(view, batches, first_offset, header.next_offset)
+        if found is None:
+            return batches.headers[-1].leader_epoch
+        differs_at = found
     raise PartitionStop(
         StopReason.ANCHOR,
-        f"the target's last batch [{header.base_offset}, {header.next_offset}) differs from the source's",
+        f"the target's last batch [{header.base_offset}, {header.next_offset}) differs from the source's records at"
+        f" offset {differs_at}",
         hint=f"the source was truncated or recreated, or the target changed: compare both topics; {AFRESH}",
     )
+
+
+def _first_difference(view: memoryview, batches: Batches, first_offset: int, next_offset: int) -> int | None:
+    kernels = loaded()
+    assert kernels is not None, "asked for batches to compare, without the kernels for it"
+    differs = first_difference(
+        kernels, [view], batches.views, first_offset=first_offset, next_offset=next_offset
+    )
+    return differs.offset if differs is not None else None

@@ -25,6 +25,7 @@ from heliograph.model.errors import (
 from heliograph.model.events import Event, Trouble
 from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
+from heliograph.wire.kernels import loading
 
 QUESTIONS_AT_ONCE = 32  # to one broker
 NOBODY = -1
@@ -107,7 +108,9 @@ class Resynchroniser:
                     answer = await _perform(route, question)
 
     def _slot(self, route: Route, question: resync.Question) -> asyncio.Semaphore:
-        of_source = isinstance(question, resync.ReadSourceLog | resync.ReadSourceBatch)
+        of_source = isinstance(
+            question, resync.ReadSourceLog | resync.ReadSourceBatch | resync.ReadSourceBatches
+        )
         port, leader = (
             (route.source, route.source_leader) if of_source else (route.target, route.target_leader)
         )
@@ -179,8 +182,17 @@ async def _perform(route: Route, question: resync.Question) -> resync.Answer:
             return await source.span(spec.partition.source)
         case resync.ReadSourceBatch(offset):
             return await source.batch_at(spec.partition.source, offset)
+        case resync.ReadSourceBatches(first_offset, next_offset):
+            await _kernels()
+            return await source.batches_in(spec.partition.source, first_offset, next_offset)
         case resync.Unsettled():
             return None
+
+
+async def _kernels() -> None:
+    """What compares records must be loaded. That takes seconds where they are compiled first."""
+    if loading.loaded() is None:
+        await asyncio.to_thread(loading.wait)
 
 
 def _nobody_says(route: Route) -> None:

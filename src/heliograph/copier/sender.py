@@ -141,10 +141,11 @@ class Sender:
                 continue
             if sent and size_bytes + waiting.size_bytes > self._request_bytes:
                 break
+            room_bytes = self._request_bytes - size_bytes
             where = copy.spec.partition.target
             if where in sent:
                 continue  # a second copier of the partition waits for the next request
-            sent[where] = (copy, append := copy.take())
+            sent[where] = (copy, append := copy.take(room_bytes))
             size_bytes += len(append.batch)
             del self._ready[copy]
             if self._may_send(copy) is not None:

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 
 from heliograph.copier.batches import SourceBatch
 from heliograph.copier.budget import Parcel, Share
-from heliograph.copier.passage import PASS, Merge, Pass, Way, corrupt, way_by_header, way_of
+from heliograph.copier.merging import merging_pays
+from heliograph.copier.passage import Merge, Pass, Way, corrupt, way_by_header, way_of
 from heliograph.copier.spec import CopySpec
 from heliograph.model.errors import CorruptBatch, PartitionStop
-from heliograph.wire.batch import BatchHeader, split_batches
+from heliograph.model.producer_id import id_prefix
+from heliograph.wire.batch import split_batches
+from heliograph.wire.merge import Merged
+from heliograph.wire.runs import SMALL_BYTES, Run, split_runs
 
 GOES = (Pass, Merge)
 
@@ -26,6 +31,9 @@ class SourceQueue:
 
     def __init__(self, spec: CopySpec) -> None:
         self._spec = spec
+        # What the target would not take by itself, or was mirrored from there, is looked at by itself.
+        self._small_bytes = min(SMALL_BYTES, spec.max_batch_bytes)
+        self._stop_id_prefix = id_prefix(spec.target_cluster_id)
         self._batches: deque[SourceBatch] = deque()
         self._way: Way | None = None  # of the first one
         self.fetch_offset = 0
@@ -64,23 +72,26 @@ class SourceQueue:
         """The answer to a fetch from `fetch_offset`. `old_may_go`: perishable batches may be sent now."""
         self.old_next = False
         try:
-            for header, batch in split_batches(records):
-                if header.next_offset <= self.fetch_offset:
-                    continue  # before what was asked for
-                perishable = self._spec.is_perishable(header.max_timestamp, now_ms)
-                if perishable and not old_may_go and self._would_pass(header):
+            runs = split_runs(
+                _from_offset(records, self.fetch_offset),
+                small_bytes=self._small_bytes,
+                old_before=self._spec.perishable_before(now_ms),
+                stop_id_prefix=self._stop_id_prefix,
+            )
+            for run in runs:
+                if run.old and not old_may_go and self._would_go(run):
                     self.left_old = self.old_next = True
                     break
-                self._batches.append(SourceBatch(header, batch, perishable, parcel.hold(share)))
-                self.size_bytes += len(batch)
-                self.last_epoch = header.leader_epoch
-                self.fetch_offset = header.next_offset
+                self._batches.append(SourceBatch(run, parcel.hold(share)))
+                self.size_bytes += len(run.view)
+                self.last_epoch = run.header.leader_epoch
+                self.fetch_offset = run.header.next_offset
         except CorruptBatch as problem:
             self.obstacle = corrupt(problem)
 
-    def _would_pass(self, header: BatchHeader) -> bool:
+    def _would_go(self, run: Run) -> bool:
         """What stops the partition need not wait for a lease to do so."""
-        return way_by_header(header, self.fetch_offset, self._spec) is PASS
+        return isinstance(way_by_header(run, self.fetch_offset, self._spec), GOES)
 
     def leave_old(self, next_offset: int) -> None:
         """Old records may not be sent any more: they are left at the source, with all behind them."""
@@ -97,11 +108,40 @@ class SourceQueue:
         """Whether something can be appended of the first one, at this source offset."""
         return bool(self._batches) and isinstance(self._way or self._way_of_head(next_offset), GOES)
 
+    def together(self, limit_bytes: int) -> list[Run]:
+        """The first ones, as many as may go as one batch of that size, by what they have now; empty where merging does
+        not pay."""
+        first = self._batches[0].run
+        if not merging_pays(first, self._batches[1].run if len(self._batches) > 1 else None):
+            return []
+        runs = [first]
+        size_bytes = len(first.view)
+        for waiting in islice(self._batches, 1, None):
+            size_bytes += waiting.size_bytes
+            if size_bytes > limit_bytes or not waiting.run.mergeable:
+                break
+            runs.append(waiting.run)
+        return runs
+
+    def taken(self, made: Merged) -> None:
+        """What `together` gave was merged, as far as this says; the memory behind it is not needed any more."""
+        for _ in range(made.runs):
+            self._let_go(self._batches.popleft())
+        if made.rest is not None:
+            waiting = self._batches[0]
+            self.size_bytes -= waiting.size_bytes - len(made.rest.view)
+            self._batches[0] = waiting._replace(run=made.rest)
+        self._way = None
+
     def pop(self, next_offset: int) -> SourceBatch:
-        """The first one, which passes through."""
-        assert self._way_of_head(next_offset) is PASS, "merging is not built yet"
+        """The first batch, which passes through; of a run the first one."""
+        assert isinstance(self._way_of_head(next_offset), GOES)
         waiting = self._batches.popleft()
         self._way = None
+        if waiting.run.batches > 1:
+            first, rest = waiting.run.apart()
+            self._batches.appendleft(SourceBatch(rest, waiting.hold))
+            waiting = SourceBatch(first, waiting.hold.again())
         self.size_bytes -= waiting.size_bytes
         return waiting
 
@@ -130,3 +170,13 @@ class SourceQueue:
             self._way = None
         self.size_bytes -= waiting.size_bytes
         waiting.release()
+
+
+def _from_offset(records: memoryview, next_offset: int) -> memoryview:
+    """Without the batches before what was asked for."""
+    before_bytes = 0
+    for header, batch in split_batches(records):
+        if header.next_offset > next_offset:
+            break
+        before_bytes += len(batch)
+    return records[before_bytes:]

@@ -12,6 +12,7 @@ PRODUCER_EPOCH = 0
 STATE_LASTS_MS = 86_400_000  # Kafka's default of producer.id.expiration.ms
 SESSION_MOST_S = 30.0  # the longest session that a driver asks the election's group for
 CLOCKS_DIFFER_S = 60.0  # the broker's clock decides when it forgets; by so much it may be ahead of ours
+NEVER_MS = (1 << 63) - 1  # no record is as young
 DEFAULT_FLIGHT_S = 30.0  # Kafka's default of request.timeout.ms
 
 
@@ -39,7 +40,8 @@ def is_guarded(state_lasts_ms: int, margin_ms: int) -> bool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopySpec:
     """`source` and `target` name the cluster clients to use; `producer_id` is the partition's fixed id (P2).
-    `policy`: how the partition is to be copied, as the config says for its topic.
+    `policy`: how the partition is to be copied, as the config says for its topic. `max_batch_bytes`: what the target
+    takes of one batch. `max_merged_bytes`: what several are merged to, at most; 0: they never are.
 
     `state_lasts_ms`: how long the target's brokers remember a producer id, by the time of its last record.
     `margin_ms`: how long they must remember a batch that counts as fresh (see `margin_for`).
@@ -51,6 +53,7 @@ class CopySpec:
     target_cluster_id: str
     producer_id: int
     max_batch_bytes: int
+    max_merged_bytes: int = 0
     state_lasts_ms: int = STATE_LASTS_MS
     margin_ms: int = DEFAULT_MARGIN_MS
     policy: LinkPolicy = DEFAULT_POLICY
@@ -59,6 +62,10 @@ class CopySpec:
         """Whether brokers may forget the producer id soon after a record of this time. By half of what they
         remember: the other half is for appends that come late, clocks that differ, and partitions that idle. Where
         half is less than the margins everything is perishable."""
+        return timestamp_ms < self.perishable_before(now_ms)
+
+    def perishable_before(self, now_ms: int) -> int:
+        """The time that a batch must have a record of, or it is perishable."""
         if not is_guarded(self.state_lasts_ms, self.margin_ms):
-            return True
-        return timestamp_ms < now_ms - self.state_lasts_ms // 2
+            return NEVER_MS
+        return now_ms - self.state_lasts_ms // 2

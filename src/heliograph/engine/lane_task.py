@@ -24,6 +24,7 @@ from heliograph.engine.lane_log import tell_driver
 from heliograph.engine.lane_orders import LaneOrders
 from heliograph.engine.versions import versions
 from heliograph.model.errors import HeliographError
+from heliograph.wire.kernels import loading
 
 SCHEMA = "lane long, ended string"
 
@@ -105,6 +106,7 @@ class LaneTask:
         lane = Lane(self._ticket.memory_bytes, fail)
         clusters = LaneClusters(lane)
         orders = LaneOrders(lane, clusters, line.send, pid=os.getpid())
+        loading.start()
         line.start()
         line.send({"type": "hello", "pid": os.getpid(), "host": socket.gethostname(), "versions": versions()})
         try:

@@ -79,15 +79,20 @@ def merge(
     )
 
 
+def goes_on(last: Run, run: Run) -> bool:
+    """Whether a run may be in one batch with the one before it."""
+    return (
+        run.mergeable
+        and run.header.base_offset == last.header.next_offset
+        and run.header.codec is last.header.codec
+        and run.old is last.old
+    )
+
+
 def _together(runs: Iterable[Run]) -> Iterator[Run]:
     last: Run | None = None
     for run in runs:
-        goes_on = last is None or (
-            run.header.base_offset == last.header.next_offset
-            and run.header.codec is last.header.codec
-            and run.old is last.old
-        )
-        if not run.mergeable or not goes_on:
+        if not run.mergeable or (last is not None and not goes_on(last, run)):
             return
         if not run.verified:
             try:

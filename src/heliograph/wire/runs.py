@@ -37,6 +37,15 @@ class Run(NamedTuple):
     verified: bool
     old: bool
 
+    def apart(self) -> tuple[Run, Run]:
+        """The first of several batches, and the others."""
+        header = read_header(self.view)
+        size_bytes = header.size_bytes
+        first = Run(header, 1, self.view[:size_bytes], self.mergeable, self.verified, self.old)
+        rest = self.after(batches=1, records=header.records_count, size_bytes=size_bytes)
+        assert rest is not None
+        return first, rest
+
     def after(self, *, batches: int, records: int, size_bytes: int) -> Run | None:
         """What is left when that many were taken from its beginning. Its `max_timestamp` may be that of a batch that
         was taken, unless only one is left."""
