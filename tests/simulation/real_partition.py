@@ -20,6 +20,7 @@ from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.batch import split_batches
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchWant
+from heliograph.wire.fetch_request import FetchAsk
 from heliograph.wire.produce import (
     PRODUCE_BY_ID_FROM,
     PRODUCE_FLEXIBLE_FROM,
@@ -154,7 +155,7 @@ class RealPartition:
             self._client,
             node,
             CONTROL,
-            [want],
+            FetchAsk([want], []),
             min_bytes=1,
             max_bytes=1,
             max_wait_ms=0,

@@ -19,6 +19,7 @@ from heliograph.model.partition import TopicPartition
 from heliograph.model.policy import Isolation
 from heliograph.wire.batch import BatchHeader
 from heliograph.wire.fetch import FetchReply, FetchWant
+from heliograph.wire.fetch_request import FetchAsk
 
 
 class BatchSource:
@@ -50,7 +51,7 @@ class BatchSource:
             self.client,
             node,
             self._purpose,
-            wants,
+            FetchAsk(list(wants), []),
             min_bytes=self.client.properties.fetch_min_bytes,
             max_bytes=max_bytes,
             max_wait_ms=max_wait_ms,

@@ -25,6 +25,7 @@ from heliograph.model.partition import TopicPartition
 from heliograph.wire.batch import BatchHeader, split_batches
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition, FetchWant
+from heliograph.wire.fetch_request import FetchAsk
 
 LATEST, EARLIEST = -1, -2
 CONSUMER = -1
@@ -227,7 +228,7 @@ async def _fetch_one(
             client,
             leader.node,
             CONTROL,
-            [want],
+            FetchAsk([want], []),
             min_bytes=1,
             max_bytes=max_bytes,
             max_wait_ms=ANCHOR_WAIT_MS,

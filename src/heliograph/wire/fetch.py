@@ -1,32 +1,25 @@
-"""Fetch, versions 4 to 12: what we ask of a partition's leader and what it answers.
+"""Fetch, versions 4 to 13: what may be asked of a partition's leader, and how its answer is read.
 
-Owns: the layout of both messages. Must not know the records inside (batch.py) nor the connection. Requests
-are always without a fetch session: what we want changes with every request, and a session would be state
-at the broker that a lost answer leaves in doubt.
+Owns: both messages' values and the answer's layout; the request's is fetch_request.py's. Must not know the records
+inside (batch.py), the connection, nor what a fetch session holds (cluster/fetch_session.py).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from heliograph.wire import writer
 from heliograph.wire.reader import Reader
+from heliograph.wire.topic_ids import NO_NAMES, read_topic
 
-FETCH_VERSIONS = range(4, 13)
+FETCH_VERSIONS = range(4, 14)
+FETCH_SESSIONS_FROM = 7
 FETCH_FLEXIBLE_FROM = 12
+FETCH_BY_ID_FROM = 13
+NO_SESSION = 0
 
-_CONSUMER = -1
-_NO_SESSION = (0, -1)
 _UNKNOWN = -1
-
-_REQUEST_HEAD = struct.Struct(">iiiib")
-_SESSION = struct.Struct(">ii")
-_WANT_V4 = struct.Struct(">iqi")
-_WANT_V5 = struct.Struct(">iqqi")
-_WANT_V9 = struct.Struct(">iiqqi")
-_WANT_V12 = struct.Struct(">iiqiqib")  # its last byte: no tagged fields
 
 _INT32 = struct.Struct(">i")
 _ERROR_AND_SESSION = struct.Struct(">hi")
@@ -50,6 +43,7 @@ class FetchWant(NamedTuple):
     max_bytes: int
     leader_epoch: int = -1
     last_fetched_epoch: int = -1
+    topic_id: bytes = b""  # from version 13 on the topic goes by it; empty where it is not known
 
 
 class FetchedPartition(NamedTuple):
@@ -66,76 +60,33 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchReply(NamedTuple):
-    """`compares_epochs`: the broker has compared the epochs in the request with its log, and tells of a truncation."""
+    """`compares_epochs`: the broker has compared the epochs in the request with its log, and tells of a truncation.
+    `session_id`: of the fetch session that the request was of, or has begun; NO_SESSION: the broker keeps none."""
 
     throttle_ms: int
     error: int
     partitions: list[FetchedPartition]
     compares_epochs: bool = True
+    session_id: int = NO_SESSION
 
 
-def encode_fetch(
-    version: int,
-    wants: Iterable[FetchWant],
-    *,
-    max_wait_ms: int,
-    min_bytes: int,
-    max_bytes: int,
-    read_committed: bool,
-) -> bytes:
-    """The request's body, its wants grouped by topic in the order of first appearance."""
-    assert version in FETCH_VERSIONS, version
-    flexible = version >= FETCH_FLEXIBLE_FROM
-    parts = [_REQUEST_HEAD.pack(_CONSUMER, max_wait_ms, min_bytes, max_bytes, read_committed)]
-    if version >= 7:
-        parts.append(_SESSION.pack(*_NO_SESSION))
-    by_topic: dict[str, list[bytes]] = {}
-    for want in wants:
-        by_topic.setdefault(want.topic, []).append(_encode_want(version, want))
-    parts.append(writer.size(len(by_topic), flexible=flexible))
-    for topic, encoded_wants in by_topic.items():
-        parts.append(writer.string(topic, flexible=flexible))
-        parts.append(writer.size(len(encoded_wants), flexible=flexible))
-        parts.extend(encoded_wants)
-        if flexible:
-            parts.append(writer.NO_TAGGED_FIELDS)
-    parts.append(_encode_tail(version, flexible=flexible))
-    return b"".join(parts)
-
-
-def _encode_want(version: int, want: FetchWant) -> bytes:
-    _, partition, next_offset, max_bytes, leader_epoch, last_fetched_epoch = want
-    if version >= 12:
-        return _WANT_V12.pack(
-            partition, leader_epoch, next_offset, last_fetched_epoch, _UNKNOWN, max_bytes, 0
-        )
-    if version >= 9:
-        return _WANT_V9.pack(partition, leader_epoch, next_offset, _UNKNOWN, max_bytes)
-    if version >= 5:
-        return _WANT_V5.pack(partition, next_offset, _UNKNOWN, max_bytes)
-    return _WANT_V4.pack(partition, next_offset, max_bytes)
-
-
-def _encode_tail(version: int, *, flexible: bool) -> bytes:
-    forgotten_topics = writer.size(0, flexible=flexible) if version >= 7 else b""
-    rack = writer.string("", flexible=flexible) if version >= 11 else b""
-    return forgotten_topics + rack + (writer.NO_TAGGED_FIELDS if flexible else b"")
-
-
-def decode_fetch(version: int, body: memoryview) -> FetchReply:
+def decode_fetch(version: int, body: memoryview, names: Mapping[bytes, str] = NO_NAMES) -> FetchReply:
+    """`names`, by id, of the topics that were asked for: from version 13 on an answer names none."""
     assert version in FETCH_VERSIONS, version
     reader = Reader(body, flexible=version >= FETCH_FLEXIBLE_FROM)
     throttle_ms = reader.int32()
-    error = reader.unpack(_ERROR_AND_SESSION)[0] if version >= 7 else 0
+    error, session_id = (
+        reader.unpack(_ERROR_AND_SESSION) if version >= FETCH_SESSIONS_FROM else (0, NO_SESSION)
+    )
     partitions: list[FetchedPartition] = []
     for _ in range(reader.count(_TOPIC_MIN_BYTES)):
-        topic = reader.string()
+        topic = reader.string() if version < FETCH_BY_ID_FROM else read_topic(reader, names)
         for _ in range(reader.count(_PARTITION_MIN_BYTES)):
             partitions.append(_decode_partition(version, topic, reader))
         reader.skip_tagged_fields()
     reader.skip_tagged_fields()
     reader.expect_end()
-    return FetchReply(throttle_ms, error, partitions, version >= 12)
+    return FetchReply(throttle_ms, error, partitions, version >= 12, session_id)
 
 
 def _decode_partition(version: int, topic: str, reader: Reader) -> FetchedPartition:

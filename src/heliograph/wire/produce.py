@@ -13,14 +13,13 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from heliograph.model.errors import ProtocolError
 from heliograph.wire import writer
 from heliograph.wire.reader import Reader
+from heliograph.wire.topic_ids import NO_NAMES, TOPIC_ID_BYTES, read_topic
 
 PRODUCE_VERSIONS = range(3, 14)
 PRODUCE_FLEXIBLE_FROM = 9
 PRODUCE_BY_ID_FROM = 13
-TOPIC_ID_BYTES = 16
 
 _UNKNOWN = -1
 _REQUEST_HEAD = struct.Struct(">hhi")  # transactional id, acks, timeout
@@ -28,8 +27,6 @@ _REQUEST_HEAD_FLEXIBLE = struct.Struct(">bhi")
 _INDEX = struct.Struct(">i")
 _INDEX_AND_SIZE = struct.Struct(">ii")
 _INDEX_AND_3_SEPTETS = struct.Struct(">iBBB")
-_TOPIC_ID = struct.Struct(f">{TOPIC_ID_BYTES}s")
-_NO_NAMES: Mapping[bytes, str] = {}
 
 _PARTITION_V3 = struct.Struct(">ihqq")
 _PARTITION_V5 = struct.Struct(">ihqqq")
@@ -119,13 +116,13 @@ def _encode_index_and_size(partition: int, size_bytes: int, *, flexible: bool) -
     return _INDEX.pack(partition) + writer.uvarint(length)
 
 
-def decode_produce(version: int, body: memoryview, names: Mapping[bytes, str] = _NO_NAMES) -> ProduceReply:
+def decode_produce(version: int, body: memoryview, names: Mapping[bytes, str] = NO_NAMES) -> ProduceReply:
     """`names`, by id, of the topics that were sent: from version 13 on an answer names none."""
     assert version in PRODUCE_VERSIONS, version
     reader = Reader(body, flexible=version >= PRODUCE_FLEXIBLE_FROM)
     partitions: list[ProducedPartition] = []
     for _ in range(reader.count(_TOPIC_MIN_BYTES)):
-        topic = reader.string() if version < PRODUCE_BY_ID_FROM else _decode_topic_id(reader, names)
+        topic = reader.string() if version < PRODUCE_BY_ID_FROM else read_topic(reader, names)
         for _ in range(reader.count(_PARTITION_MIN_BYTES)):
             partitions.append(_decode_partition(version, topic, reader))
         reader.skip_tagged_fields()
@@ -133,14 +130,6 @@ def decode_produce(version: int, body: memoryview, names: Mapping[bytes, str] = 
     reader.skip_tagged_fields()
     reader.expect_end()
     return ProduceReply(throttle_ms, partitions)
-
-
-def _decode_topic_id(reader: Reader, names: Mapping[bytes, str]) -> str:
-    (topic_id,) = reader.unpack(_TOPIC_ID)
-    try:
-        return names[topic_id]
-    except KeyError:
-        raise ProtocolError(f"an answer about a topic that was not sent: id {topic_id.hex()}") from None
 
 
 def _decode_partition(version: int, topic: str, reader: Reader) -> ProducedPartition:
