@@ -12,6 +12,7 @@ from heliograph.model.errors import Disconnected
 from heliograph.model.policy import Isolation
 from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.fetch import FetchWant
+from heliograph.wire.fetch_request import FetchAsk
 
 from .peers import properties_for
 
@@ -45,6 +46,6 @@ async def test_a_fetch_carries_the_isolation_it_was_asked_with(isolation: Isolat
     source = BatchSource(cast(ClusterClient, recorder), "sf-to-nyc")
     want = FetchWant("orders", 0, 0, 1000, -1, -1)
     with pytest.raises(Disconnected):
-        await source.fetch(1, [want], max_bytes=1000, max_wait_ms=0, isolation=isolation)
+        await source.fetch(1, FetchAsk([want], []), max_bytes=1000, max_wait_ms=0, isolation=isolation)
     (body,) = recorder.bodies
     assert body[ISOLATION_AT] == wire

@@ -19,7 +19,9 @@ from heliograph.model.partition import TopicPartition
 from heliograph.model.policy import Isolation
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition, FetchReply, FetchWant
+from heliograph.wire.fetch_request import FetchAsk
 from heliograph.wire.produce import ProducedPartition, ProduceEntry, ProduceReply
+from tests.support.model_sessions import ModelSessions
 
 from .memory_log import MemoryLog
 
@@ -67,6 +69,8 @@ class MemoryCluster:
         self.fetches = 0
         self.isolations: set[Isolation] = set()  # of the fetches
         self.wants: list[FetchWant] = []
+        self.asks: list[FetchAsk] = []
+        self.sessions: dict[int, ModelSessions] = {}  # by node
         self.diverging: dict[TopicPartition, tuple[int, int]] = {}  # epoch and where it ended
         self.open_transactions: dict[TopicPartition, int] = {}
         self.ends_asked = 0
@@ -89,6 +93,7 @@ class MemoryCluster:
 
     def kill(self, node: int) -> None:
         self.dead.add(node)
+        self.sessions.pop(node, None)
         for line in self.lines(node):
             line.close(Disconnected(f"broker {node} is gone"))
 
@@ -166,7 +171,7 @@ class MemoryCluster:
     async def fetch(
         self,
         node: int,
-        wants: Sequence[FetchWant],
+        ask: FetchAsk,
         *,
         max_bytes: int,
         max_wait_ms: int,
@@ -175,12 +180,16 @@ class MemoryCluster:
         await asyncio.sleep(0)
         self.fetches += 1
         self.isolations.add(isolation)
-        self.wants.extend(wants)
-        partitions = self._fetch(node, wants, max_bytes)
+        self.asks.append(ask)
+        self.wants.extend(ask.wants)
+        opened = self.sessions.setdefault(node, ModelSessions()).open(ask)
+        if isinstance(opened, FetchReply):
+            return opened
+        partitions = self._fetch(node, opened.wants, max_bytes)
         if not any(len(got.records) or got.error or got.diverging_epoch for got in partitions):
             await asyncio.sleep(max_wait_ms / 1000)
-            partitions = self._fetch(node, wants, max_bytes)
-        return FetchReply(self.throttle_ms, 0, partitions, self.compares_epochs)
+            partitions = self._fetch(node, opened.wants, max_bytes)
+        return opened.reply(partitions, throttle_ms=self.throttle_ms, compares_epochs=self.compares_epochs)
 
     def _fetch(self, node: int, wants: Sequence[FetchWant], max_bytes: int) -> list[FetchedPartition]:
         if self.fetch_fails is not None:

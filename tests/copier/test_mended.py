@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from heliograph.cluster.receive_buffers import ReceiveBuffers
 from heliograph.copier import resynchroniser, vigil
 from heliograph.copier.budget import ByteBudget, Shares
-from heliograph.copier.fetcher import LEAST_FETCH_BYTES, FetchLimits
+from heliograph.copier.fetch_limits import LEAST_FETCH_BYTES, FetchLimits
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.resynchroniser import QUESTIONS_AT_ONCE
 from heliograph.model.errors import BrokerRefused
@@ -262,15 +262,15 @@ async def test_what_a_fetch_answer_keeps_alive_is_counted_and_not_just_its_recor
 
 def test_only_brokers_that_lead_a_copy_or_pin_something_share_the_budget() -> None:
     """Every broker that had ever been seen took its part, for good."""
-    freed: list[None] = []
-    shares = Shares(ByteBudget(1200), on_free=lambda: freed.append(None))
+    turned: list[None] = []
+    shares = Shares(ByteBudget(1200), on_turn=lambda: turned.append(None))
     for broker in range(6):
         shares.of(broker).join()
     assert shares.limit_bytes == 200
     for broker in range(2, 6):
         shares.of(broker).leave()
     assert shares.limit_bytes == 600
-    assert len(freed) == 4  # whoever was full looks again
+    assert len(turned) == 6 + 4  # whoever is full now, or was, looks again
     shares.of(3).pin(10)
     assert shares.limit_bytes == 400
     shares.of(3).unpin(10)

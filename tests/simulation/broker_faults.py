@@ -32,6 +32,7 @@ class BrokerFaults:
         self.kinds: dict[str, Callable[[], None]] = {
             "source's leader moves": self._move_source,
             "source's connections break": self._break_fetches,
+            "fetch sessions are evicted": self._evict_sessions,
             "segment is rolled": self._roll,
             "broker restarts": self._restart_broker,
             "broker freezes": self._freeze_broker,
@@ -256,6 +257,11 @@ class BrokerFaults:
     def _break_fetches(self) -> None:
         for fetch in list(self._world.fetches):
             fetch.end(Disconnected("the connection broke"))
+
+    def _evict_sessions(self) -> None:
+        for cluster in self._world.clusters.values():
+            for sessions in cluster.sessions.values():
+                sessions.forget_all()
 
     def _truncate_source(self) -> None:
         self._loud.source.cut(self._chance.random(), regrows=self._world.plan.regrows_at_once)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from heliograph.model.errors import BrokerRefused, Disconnected
 from heliograph.model.partition import TopicPartition
+from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition, FetchReply, FetchWant
+from heliograph.wire.fetch_request import FetchAsk
+from tests.support.model_sessions import OpenFetch
 
 from .model_broker import Fetched
 from .sim_client import SimClient
@@ -20,10 +24,11 @@ class WaitingFetch:
 
     client: SimClient
     node: int
-    wants: Sequence[FetchWant]
+    ask: FetchAsk
     max_bytes: int
     answer: asyncio.Future[FetchReply]
-    wheres: frozenset[tuple[str, int]]
+    opened: OpenFetch | None = None  # since the broker has begun with it
+    wheres: frozenset[tuple[str, int]] = frozenset()
     over: bool = False
 
     def look(self, *, at_last: bool = False) -> None:
@@ -37,14 +42,27 @@ class WaitingFetch:
         if client.cluster.is_frozen(self.node):
             client.cluster.when_thawed(self.node, self.look_again, at_last)
             return
-        partitions = self._read(client)
+        if self.opened is None:
+            opened = client.cluster.sessions[self.node].open(self.ask)
+            if isinstance(opened, FetchReply):
+                self._send(opened)
+                return
+            self.opened = opened
+            self.wheres = frozenset((want.topic, want.partition) for want in opened.wants)
+        partitions = self._read(client, self.opened.wants)
         if at_last or any(len(p.records) or p.error or p.diverging_epoch for p in partitions):
-            self.over = True
-            world = client.cluster.world
-            reply = FetchReply(world.throttle_ms(), 0, partitions)
-            client.process.after(
-                world.delay_s(), client.process.loop.arrive, client.settle, self.answer, reply
-            )
+            throttle_ms = client.cluster.world.throttle_ms()
+            mute = throttle_ms > 0 and client.cluster.world.chance.random() < 0.5
+            self._send(self.opened.reply(partitions, throttle_ms=throttle_ms, mute=mute))
+
+    def _send(self, reply: FetchReply) -> None:
+        """The broker takes it for delivered, whatever becomes of it."""
+        client, world = self.client, self.client.cluster.world
+        if world.loses_message():
+            self.end(Disconnected("the connection broke"))
+            return
+        self.over = True
+        client.process.after(world.delay_s(), client.process.loop.arrive, client.settle, self.answer, reply)
 
     def look_again(self, at_last: bool) -> None:
         self.look(at_last=at_last)
@@ -55,10 +73,10 @@ class WaitingFetch:
             client = self.client
             client.process.after(client.cluster.world.delay_s(), client.fail, self.answer, problem)
 
-    def _read(self, client: SimClient) -> list[FetchedPartition]:
+    def _read(self, client: SimClient, wants: Sequence[FetchWant]) -> list[FetchedPartition]:
         read: list[tuple[TopicPartition, Fetched, bytes]] = []
         left_bytes = self.max_bytes
-        for want in self.wants:
+        for want in wants:
             where = TopicPartition(want.topic, want.partition)
             fetched = self._fetch(client, where, want, min(want.max_bytes, left_bytes))
             records = b"".join(stored.data for stored in fetched.batches) if left_bytes > 0 else b""
@@ -89,6 +107,8 @@ class WaitingFetch:
             partition = client.replica(where, self.node)
         except BrokerRefused as refused:
             return Fetched(refused.code)
+        if self.ask.names is not None and UUID(bytes=want.topic_id) != UUID(partition.topic_id):
+            return Fetched(ErrorCode.UNKNOWN_TOPIC_ID)
         return partition.fetch(
             self.node,
             want.next_offset,

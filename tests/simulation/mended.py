@@ -111,7 +111,7 @@ MENDED = (
     Planted(
         rule="memory, whole",
         without="of a buffer only what is filled is counted",
-        patches=lambda: [patch.object(fetcher, "_resident_bytes", _filled_bytes)],
+        patches=lambda: [patch.object(fetcher, "resident_bytes", _filled_bytes)],
         change=trickling,
     ),
     Planted(

@@ -39,6 +39,7 @@ QUIET = (
     "brokers' clock jumps",
     "source's leader moves",
     "source's connections break",
+    "fetch sessions are evicted",
     "quota",
     "segment is rolled",
     "broker restarts",

@@ -10,6 +10,7 @@ from uuid import UUID, uuid5
 from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, TopicMetadata
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode
+from tests.support.model_sessions import ModelSessions
 
 from .model_broker import Led, ModelPartition
 from .model_topic import ModelTopic
@@ -71,6 +72,7 @@ class SimCluster:
         self.down: set[int] = set()
         self.unaware_until = 0.0  # a broker that has just begun knows no topic, and says so
         self.topics: dict[str, SimTopic] = {}
+        self.sessions = {node: ModelSessions() for node in nodes}
         self._frozen: dict[int, list[tuple[Do, tuple[object, ...]]]] = {}
 
     # -- brokers

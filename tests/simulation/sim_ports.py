@@ -14,7 +14,8 @@ from heliograph.model.errors import BrokerRefused, Disconnected, ProtocolError
 from heliograph.model.partition import TopicPartition
 from heliograph.model.policy import Isolation
 from heliograph.wire.error_codes import ErrorCode
-from heliograph.wire.fetch import FetchReply, FetchWant
+from heliograph.wire.fetch import FetchReply
+from heliograph.wire.fetch_request import FetchAsk
 
 from .long_poll import WaitingFetch
 from .model_broker import Answer, ModelPartition
@@ -127,7 +128,7 @@ class SimSource(_Questions):
     async def fetch(
         self,
         node: int,
-        wants: Sequence[FetchWant],
+        ask: FetchAsk,
         *,
         max_bytes: int,
         max_wait_ms: int,
@@ -136,8 +137,9 @@ class SimSource(_Questions):
         client = self.client
         world = client.cluster.world
         answer: asyncio.Future[FetchReply] = asyncio.get_running_loop().create_future()
-        wheres = frozenset((want.topic, want.partition) for want in wants)
-        fetch = WaitingFetch(client, node, wants, max_bytes, answer, wheres)
+        if not world.plan.produces_by_id:  # a broker that knows no ids is asked by names
+            ask = ask._replace(names=None)
+        fetch = WaitingFetch(client, node, ask, max_bytes, answer)
         limit_s = (client.properties.request_timeout_ms + max_wait_ms) / 1000
         world.after(world.delay_s(), self._arrive, fetch, max_wait_ms / 1000, limit_s)
         try:

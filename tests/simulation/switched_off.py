@@ -121,9 +121,15 @@ def true(*_: object) -> bool:
 
 
 def want_without_epochs(
-    topic: str, partition: int, next_offset: int, max_bytes: int, _epoch: int, _last_epoch: int
+    topic: str,
+    partition: int,
+    next_offset: int,
+    max_bytes: int,
+    _epoch: int,
+    _last_epoch: int,
+    topic_id: bytes,
 ) -> FetchWant:
-    return FetchWant(topic, partition, next_offset, max_bytes)
+    return FetchWant(topic, partition, next_offset, max_bytes, topic_id=topic_id)
 
 
 def sender_without_permit(sender: Sender, *what: Any, **how: Any) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.fetches import fetch
 from heliograph.cluster.log_reads import (
@@ -18,16 +16,17 @@ from heliograph.cluster.metadata import Leader
 from heliograph.model.partition import TopicPartition
 from heliograph.model.policy import Isolation
 from heliograph.wire.batch import BatchHeader
-from heliograph.wire.fetch import FetchReply, FetchWant
-from heliograph.wire.fetch_request import FetchAsk
+from heliograph.wire.fetch import FetchReply
+from heliograph.wire.fetch_request import LAST_EPOCH, FetchAsk
 
 
 class BatchSource:
-    """`link` names the connections: each link has its own."""
+    """`link` names the connections: each link has its own, and so has each isolation, and what is fetched aside: a
+    broker answers one request of a connection at a time, and a long poll takes long."""
 
     def __init__(self, client: ClusterClient, link: str) -> None:
         self.client = client
-        self._purpose = f"fetch for {link}"
+        self._link = link
 
     def leader(self, where: TopicPartition) -> Leader | None:
         return self.client.leader(where)
@@ -41,7 +40,7 @@ class BatchSource:
     async def fetch(
         self,
         node: int,
-        wants: Sequence[FetchWant],
+        ask: FetchAsk,
         *,
         max_bytes: int,
         max_wait_ms: int,
@@ -50,8 +49,8 @@ class BatchSource:
         return await fetch(
             self.client,
             node,
-            self._purpose,
-            FetchAsk(list(wants), []),
+            f"{'fetch aside' if ask.session_epoch == LAST_EPOCH else 'fetch'}, {isolation}, for {self._link}",
+            ask,
             min_bytes=self.client.properties.fetch_min_bytes,
             max_bytes=max_bytes,
             max_wait_ms=max_wait_ms,

@@ -103,13 +103,13 @@ class Share:
         return self.pinned_bytes >= self._shares.limit_bytes
 
     def pin(self, size_bytes: int) -> None:
+        was_full = self.full
         self._shares.count(self, lambda: self._pin(size_bytes))
+        if was_full is not self.full:
+            self._shares.on_turn()
 
     def unpin(self, size_bytes: int) -> None:
-        was_full = self.full
-        self._shares.count(self, lambda: self._pin(-size_bytes))
-        if was_full and not self.full:
-            self._shares.on_free()
+        self.pin(-size_bytes)
 
     def _pin(self, size_bytes: int) -> None:
         self.pinned_bytes += size_bytes
@@ -117,13 +117,13 @@ class Share:
 
 
 class Shares:
-    """All shares of a budget; `on_free` is called when a share that was full is not any more."""
+    """All shares of a budget; `on_turn` is called when a share may be full that was not, or the other way round."""
 
-    def __init__(self, budget: ByteBudget, on_free: Callable[[], None]) -> None:
+    def __init__(self, budget: ByteBudget, on_turn: Callable[[], None]) -> None:
         self._budget = budget
         self._shares: dict[object, Share] = {}
         self._active = 0  # kept, not counted: it is asked for with every batch
-        self.on_free = on_free
+        self.on_turn = on_turn
 
     @property
     def limit_bytes(self) -> int:
@@ -136,8 +136,7 @@ class Shares:
         if share.active == was_active:
             return
         self._active += 1 if share.active else -1
-        if was_active:
-            self.on_free()
+        self.on_turn()
 
     def of(self, broker: object) -> Share:
         if broker not in self._shares:

@@ -1,224 +1,283 @@
-"""Fetches from one source broker, for the partitions of this lane that it leads.
+"""Fetches from one source broker, for the partitions of this lane that it leads and that are read alike.
 
-One request at a time, for every partition that wants records; the next one leaves as soon as the answer is
-taken apart, while its batches are on their way to the target. Knows nothing of the target.
+    changed ──▶ the session's long poll: everybody that wants records; the next request leaves as soon as the answer
+       │                                 is taken apart, and says what has changed since the last one
+       └──▶ aside: who wants records while the long poll hangs; until the next request of the session takes it in
+
+A turn costs what has changed, not what is assigned. Knows nothing of the target. Why there are two requests:
+docs/decisions/0009.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from heliograph.copier.budget import ByteBudget, Parcel
-from heliograph.copier.lease import Lease
+from heliograph.cluster.fetch_session import FetchSession, Where, without_session
+from heliograph.copier.budget import Parcel
+from heliograph.copier.fetch_delivery import Asked, FetchDelivery
+from heliograph.copier.fetch_limits import FetchLimits, records_in, resident_bytes
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import SourcePort
-from heliograph.copier.recovery import stop_for_read
 from heliograph.model.errors import BrokerRefused, HeliographError, ProtocolError, RequestFailed
-from heliograph.model.events import Event, Trouble
 from heliograph.model.policy import Isolation
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition, FetchReply, FetchWant
+from heliograph.wire.fetch_request import FetchAsk
 
-HELD_BACK_WAIT_MS = 10
-RESYNC_WAIT_MS = 100
+# How long a request aside may wait for records: short at first, because whoever comes next waits for its end; longer
+# and longer while there are none, because the long poll may hang for longer still.
+ASIDE_FIRST_MS, ASIDE_MOST_MS = 10, 100
 FAILED_WAIT_S = 0.1
 REFRESH_LIMIT_S = 3.0  # a cluster that is away is asked again by whoever keeps its metadata
-LEAST_FETCH_BYTES = 1 << 16
-# What an answer holds beside records, for each partition and in all: numbers, aborted transactions, topic names.
-BESIDE_RECORDS_BYTES = 128
-FETCH_SHARE = 4  # one in so many parts of a lane's memory is asked for at once; the rest is on its way
-
-
-class FetchLimits:
-    """How much one fetch may bring. The lane's fetchers that have something to fetch share a quarter of its budget; the
-    rest is on its way."""
-
-    def __init__(
-        self,
-        budget: ByteBudget,
-        fetchers: Callable[[], int],
-        fetch_bytes: int,
-        partition_bytes: int,
-        wait_ms: int,
-    ) -> None:
-        self.budget = budget
-        self.partition_bytes = partition_bytes
-        self._fetchers = fetchers
-        self._fetch_bytes = fetch_bytes
-        self._wait_ms = wait_ms
-
-    def buffer_bytes(self, partitions: int) -> int:
-        """The buffer for an answer about so many partitions: a power of two, rounded down, because buffers are powers
-        of two (cluster/receive_buffers.py). Rounded up, a lane would take twice the memory that it counts."""
-        share = self.budget.limit_bytes // (FETCH_SHARE * max(self._fetchers(), 1))
-        most_bytes = min(self._fetch_bytes, max(share, LEAST_FETCH_BYTES), self.partition_bytes * partitions)
-        return 1 << (max(most_bytes, 1).bit_length() - 1)
-
-    def wait_ms(self, copies: Iterable[PartitionCopy]) -> int:
-        """How long a fetch may wait for records: not long while copies that are not asked for may soon want some."""
-        if any(copy.held_back for copy in copies):
-            return min(HELD_BACK_WAIT_MS, self._wait_ms)
-        if any(not copy.flowing or copy.awaits_right for copy in copies):
-            return min(RESYNC_WAIT_MS, self._wait_ms)
-        return self._wait_ms
 
 
 class Fetcher:
-    """`on_batches(copy)` is called after a copy was given records or an error."""
+    """`run` and `run_aside` are to be run for ever, side by side."""
 
     def __init__(
         self,
         source: SourcePort,
         node: int,
+        isolation: Isolation,
         limits: FetchLimits,
-        lease: Lease,
-        on_batches: Callable[[PartitionCopy], None],
-        wall_ms: Callable[[], int],
+        delivery: FetchDelivery,
     ) -> None:
-        self._lease = lease
-        self._wall_ms = wall_ms
         self._source = source
         self._node = node
+        self._isolation = isolation
         self._limits = limits
-        self._on_batches = on_batches
-        self._copies: dict[tuple[str, int], PartitionCopy] = {}
-        self._order: list[PartitionCopy] = []
-        self._isolation = Isolation.READ_COMMITTED
+        self._delivery = delivery
+        self._copies: dict[Where, PartitionCopy] = {}
+        self._epochs: dict[Where, int] = {}  # of their leader
+        self._session = FetchSession()
+        self._asked: dict[Where, Asked] = {}  # in the session
+        self._unheard: dict[Where, None] = {}  # those of them that no answer has spoken of since
+        self._changed: dict[Where, None] = {}  # who may want something else than what was asked for
+        self._all_changed = False
+        self._polling = False  # a request of the session is on its way
         self._wake = asyncio.Event()
+        self._aside: dict[Where, None] = {}
+        self._aside_wake = asyncio.Event()
+        self._fetching_aside = False
         self._compares_epochs = False  # the broker says so with its first answer
 
-    def add(self, copy: PartitionCopy) -> None:
-        # A request has one isolation for all its partitions. A link that mixes them needs a fetcher for each.
-        isolation = copy.spec.policy.isolation
-        assert not self._order or isolation is self._isolation, "one fetcher, two isolations"
-        self._isolation = isolation
-        self._order.append(copy)
-        self._copies[copy.spec.partition.source] = copy
-        self._wake.set()
+    def add(self, copy: PartitionCopy, leader_epoch: int) -> None:
+        self._copies[copy.source_where] = copy
+        self._epochs[copy.source_where] = leader_epoch
+        self._asked.pop(copy.source_where, None)
+        self.changed(copy)
 
     def discard(self, copy: PartitionCopy) -> None:
-        if copy in self._order:
-            self._order.remove(copy)
-            del self._copies[copy.spec.partition.source]
+        where = copy.source_where
+        if self._copies.get(where) is copy:
+            del self._copies[where], self._epochs[where]
+            self._changed[where] = None
+
+    def changed(self, copy: PartitionCopy) -> None:
+        """This copy may want records now, or others than before, or none."""
+        where = copy.source_where
+        self._changed[where] = None
+        if not self._polling:
+            self._wake.set()
+            return
+        offset = copy.fetch_offset()
+        if offset is not None and self._asked.get(where) != (copy, copy.interruptions, offset):
+            self._aside[where] = None
+            self._aside_wake.set()
+
+    def all_changed(self) -> None:
+        """Any copy may want records now that was held back, or the other way round."""
+        self._all_changed = True
+        self._wake.set()
+        if self._polling:
+            for where in self._copies.keys() - self._asked.keys():
+                self.changed(self._copies[where])
 
     @property
-    def active(self) -> bool:
-        return bool(self._order)
+    def fetches(self) -> int:
+        """How many requests it has under way, or may have at any moment."""
+        return bool(self._copies) + self._fetching_aside
 
-    def wake(self) -> None:
-        self._wake.set()
+    # -- the session
 
     async def run(self) -> None:
         while True:
             self._wake.clear()
-            asked = self._asked()
-            if not asked:
+            self._settle()
+            if self._session:
+                await self._poll()
+            else:
                 await self._wake.wait()
-                continue
-            await self._fetch(asked)
 
-    def _asked(self) -> list[tuple[PartitionCopy, int]]:
-        """Who wants records from where. Everybody gets to be first in turn: only the first is sure to get a
-        whole batch, however large."""
-        if self._order:
-            self._order.append(self._order.pop(0))
-        return [(copy, offset) for copy in self._order if (offset := copy.fetch_offset()) is not None]
+    def _settle(self) -> None:
+        """Who wants records from where: what has changed goes into the session's next request."""
+        if self._all_changed:
+            self._all_changed = False
+            self._changed.update(dict.fromkeys(self._copies))
+        for where in self._changed:
+            copy = self._copies.get(where)
+            offset = copy.fetch_offset() if copy is not None else None
+            if copy is None or offset is None:
+                self._asked.pop(where, None)
+                self._unheard.pop(where, None)
+                self._session.forget(where)
+            elif self._asked.get(where) != (asked := Asked(copy, copy.interruptions, offset)):
+                self._asked[where] = asked
+                self._unheard[where] = None
+                self._session.want(self._want(where, asked))
+        self._changed.clear()
+        self._aside.clear()
 
-    async def _fetch(self, asked: list[tuple[PartitionCopy, int]]) -> None:
-        budget = self._limits.budget
-        size_bytes = self._limits.buffer_bytes(len(asked))
-        await budget.reserve(size_bytes)
-        try:
-            reply = await self._ask(asked, _records_in(size_bytes, len(asked)))
-        except (RequestFailed, ProtocolError) as problem:
-            budget.release(size_bytes)
-            await self._failed(asked, problem)
+    def _want(self, where: Where, asked: Asked) -> FetchWant:
+        copy = asked.copy
+        return FetchWant(
+            *where,
+            asked.next_offset,
+            self._limits.partition_bytes,
+            self._epochs[where],
+            copy.source_epoch,
+            copy.topic_ids.source,
+        )
+
+    async def _poll(self) -> None:
+        size_bytes = self._limits.buffer_bytes(len(self._session))
+        await self._limits.budget.reserve(size_bytes)
+        self._settle()  # it may have taken long
+        partitions = len(self._session)
+        if not partitions:
+            self._limits.budget.release(size_bytes)
             return
+        self._polling = True
+        try:
+            reply, parcel = await self._fetch(
+                self._session.request(), partitions, size_bytes, self._limits.wait_ms
+            )
+        except (RequestFailed, ProtocolError) as problem:
+            self._polling = False
+            self._session.lost()
+            await self._failed(self._asked.values(), problem)
+            return
+        finally:
+            self._polling = False
+        if reply.error:
+            parcel.release()
+            if not self._session.refused(reply.error):
+                await self._failed(self._asked.values(), _refusal(reply))
+            return
+        self._session.answered(reply)
+        self._deliver(reply, parcel)
+        await self._heed_quota(reply)
+
+    def _deliver(self, reply: FetchReply, parcel: Parcel) -> None:
+        for fetched in reply.partitions:
+            where = (fetched.topic, fetched.partition)
+            self._unheard.pop(where, None)
+            self._give(self._asked.get(where), fetched, parcel)
+        if not reply.throttle_ms:  # over a quota a broker leaves out what has changed, too
+            for where in list(self._unheard):
+                unchanged = self._session.unchanged(where)
+                if unchanged is not None:
+                    del self._unheard[where]
+                    self._give(self._asked.get(where), unchanged, parcel)
+        parcel.release()
+
+    def _give(self, asked: Asked | None, fetched: FetchedPartition, parcel: Parcel) -> None:
+        if asked is not None and self._copies.get((fetched.topic, fetched.partition)) is asked.copy:
+            self._delivery.give(asked, fetched, parcel)
+
+    # -- aside
+
+    async def run_aside(self) -> None:
+        wait_ms = ASIDE_FIRST_MS
+        while True:
+            self._aside_wake.clear()
+            if not self._aside:
+                wait_ms = ASIDE_FIRST_MS
+                await self._aside_wake.wait()
+                continue
+            self._fetching_aside = True
+            brought = await self._fetch_aside(min(wait_ms, self._limits.wait_ms))
+            self._fetching_aside = False
+            wait_ms = ASIDE_FIRST_MS if brought else min(2 * wait_ms, ASIDE_MOST_MS)
+
+    async def _fetch_aside(self, wait_ms: int) -> bool:
+        """Whether it has brought records."""
+        size_bytes = self._limits.buffer_bytes(len(self._aside))
+        await self._limits.budget.reserve(size_bytes)
+        asked = self._asked_aside()
+        if not asked:
+            self._limits.budget.release(size_bytes)
+            return False
+        ask = without_session(self._want(where, each) for where, each in asked.items())
+        try:
+            reply, parcel = await self._fetch(ask, len(asked), size_bytes, wait_ms)
+            if reply.error:
+                parcel.release()
+                raise _refusal(reply)
+        except (RequestFailed, ProtocolError) as problem:
+            await self._failed(asked.values(), problem)
+            return False
+        for fetched in reply.partitions:
+            where = (fetched.topic, fetched.partition)
+            if fetched.records:
+                self._aside.pop(where, None)  # behind the others, if it wants more
+            self._give(asked.get(where), fetched, parcel)
+        parcel.release()
+        await self._heed_quota(reply)
+        return any(fetched.records for fetched in reply.partitions)
+
+    def _asked_aside(self) -> dict[Where, Asked]:
+        asked = {}
+        for where in list(self._aside):
+            copy = self._copies.get(where)
+            offset = copy.fetch_offset() if copy is not None else None
+            if copy is None or offset is None:
+                del self._aside[where]
+            else:
+                asked[where] = Asked(copy, copy.interruptions, offset)
+        return asked
+
+    # -- both
+
+    async def _fetch(
+        self, ask: FetchAsk, partitions: int, size_bytes: int, wait_ms: int
+    ) -> tuple[FetchReply, Parcel]:
+        """The memory for the answer is reserved."""
+        budget = self._limits.budget
+        try:
+            reply = await self._source.fetch(
+                self._node,
+                ask,
+                max_bytes=records_in(size_bytes, partitions),
+                max_wait_ms=wait_ms,
+                isolation=self._isolation,
+            )
         except BaseException:
             budget.release(size_bytes)
             raise
         self._compares_epochs = reply.compares_epochs
-        actual_bytes = _resident_bytes(reply)
+        actual_bytes = resident_bytes(reply)
         budget.adjust(size_bytes, actual_bytes)
-        self._deliver(reply, dict(asked), Parcel(budget, actual_bytes))
-        if reply.throttle_ms > 0:  # a quota: the broker would not listen earlier
+        return reply, Parcel(budget, actual_bytes)
+
+    async def _heed_quota(self, reply: FetchReply) -> None:
+        """The broker would not listen earlier."""
+        if reply.throttle_ms > 0:
             until = asyncio.get_running_loop().time() + reply.throttle_ms / 1000
-            for copy in self._order:
+            for copy in self._copies.values():
                 copy.throttled(until)
             await asyncio.sleep(reply.throttle_ms / 1000)
 
-    async def _ask(self, asked: list[tuple[PartitionCopy, int]], size_bytes: int) -> FetchReply:
-        wants = []
-        for copy, offset in asked:
-            where = copy.spec.partition.source
-            leader = self._source.leader(where)
-            epoch = leader.epoch if leader is not None else -1
-            limit_bytes = self._limits.partition_bytes
-            wants.append(
-                FetchWant(where.topic, where.partition, offset, limit_bytes, epoch, copy.source_epoch)
-            )
-        wait_ms = self._limits.wait_ms(self._order)
-        reply = await self._source.fetch(
-            self._node, wants, max_bytes=size_bytes, max_wait_ms=wait_ms, isolation=self._isolation
-        )
-        if reply.error:
-            raise BrokerRefused(f"fetch: {ErrorCode.name_of(reply.error)}", code=reply.error)
-        return reply
-
-    def _deliver(self, reply: FetchReply, asked: dict[PartitionCopy, int], parcel: Parcel) -> None:
-        for fetched in reply.partitions:
-            copy = self._copies.get((fetched.topic, fetched.partition))
-            if copy is not None and copy in asked:
-                self._give(copy, fetched, asked[copy], parcel)
-                self._on_batches(copy)
-        parcel.release()
-
-    def _give(self, copy: PartitionCopy, fetched: FetchedPartition, offset: int, parcel: Parcel) -> None:
-        if not fetched.error:
-            copy.fetched(fetched, offset, parcel, self._wall_ms(), exclusive=self._lease.exclusive)
-            return
-        problem = BrokerRefused(f"fetch at {offset}: {ErrorCode.name_of(fetched.error)}", code=fetched.error)
-        stop = stop_for_read(problem)
-        if stop is not None:
-            copy.stop(stop)
-        else:
-            copy.interrupted(Trouble(Event.FETCH_REFUSED, problem.message))
-
-    async def _failed(self, asked: list[tuple[PartitionCopy, int]], problem: HeliographError) -> None:
-        """Nothing was read: it is read again from where each copy stands. Where the source has no epochs to compare, it
-        is checked first: its log may be another one when the connection is back."""
-        stop = stop_for_read(problem) if isinstance(problem, BrokerRefused) else None
-        trouble = Trouble(Event.BROKER_AWAY, problem.message)
-        for copy, _ in asked:
-            if self._copies.get(copy.spec.partition.source) is not copy:
-                continue  # it has moved to another broker meanwhile
-            if stop is not None:
-                copy.stop(stop)
-            elif self._compares_epochs and copy.source_epoch >= 0:
-                copy.source_away(trouble)
-            else:
-                copy.interrupted(trouble)
-            self._on_batches(copy)
+    async def _failed(self, asked: Iterable[Asked], problem: HeliographError) -> None:
+        here = [each.copy for each in asked if self._copies.get(each.copy.source_where) is each.copy]
+        self._delivery.fail(here, problem, compares_epochs=self._compares_epochs)
         await asyncio.sleep(FAILED_WAIT_S)
-        await self._ask_who_leads()
-
-    async def _ask_who_leads(self) -> None:
         with contextlib.suppress(RequestFailed, ProtocolError, TimeoutError):
             async with asyncio.timeout(REFRESH_LIMIT_S):
-                await self._source.refresh()
+                await self._source.refresh()  # somebody else may lead them
 
 
-def _records_in(buffer_bytes: int, partitions: int) -> int:
-    """How many bytes of records to ask for, so that the whole answer fits into the buffer. It is a wish: a larger batch
-    comes all the same, if it is the first."""
-    return max(buffer_bytes - BESIDE_RECORDS_BYTES * (partitions + 8), buffer_bytes // 2)
-
-
-def _resident_bytes(reply: FetchReply) -> int:
-    """What the answer keeps alive: whole buffers, however little of them it fills."""
-    buffers = {
-        id(part.records.obj): memoryview(part.records.obj) for part in reply.partitions if part.records
-    }
-    return sum(buffer.nbytes for buffer in buffers.values())
+def _refusal(reply: FetchReply) -> BrokerRefused:
+    return BrokerRefused(f"fetch: {ErrorCode.name_of(reply.error)}", code=reply.error)

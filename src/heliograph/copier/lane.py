@@ -59,7 +59,7 @@ class Lane:
             on_slow=self._set_apart,
             wall_ms=surroundings.wall_ms,
         )
-        self._shares = Shares(self._budget, on_free=self._workers.wake_fetchers)
+        self._shares = Shares(self._budget, on_turn=self._workers.shares_turned)
         self._failed = failed
         self._links: dict[str, LaneLink] = {}
         self._leases: dict[
@@ -200,11 +200,14 @@ class Lane:
 
     def _move_fetches(self, route: Route, leader: Leader | None) -> None:
         if route.source_leader is not None:
-            self._workers.fetcher(self._lane_link_of(route), route.source_leader.node).discard(route.copy)
             route.copy.interrupted(Trouble(Event.LEADER_MOVED, "the source partition has a new leader"))
-        route.source_leader = leader
+        if route.fetcher is not None:
+            route.fetcher.discard(route.copy)
+        route.source_leader, route.fetcher = leader, None
         if leader is not None:
-            self._workers.fetcher(self._lane_link_of(route), leader.node).add(route.copy)
+            isolation = route.copy.spec.policy.isolation
+            route.fetcher = self._workers.fetcher(self._lane_link_of(route), leader.node, isolation)
+            route.fetcher.add(route.copy, leader.epoch)
         self._attend(route.copy)
 
     def _move_appends(self, route: Route, leader: Leader | None) -> None:
@@ -224,7 +227,9 @@ class Lane:
         """Its followers are slow: others must not wait behind it."""
         route = self._routes.get(copy.spec.partition)
         if route is not None:
-            route.slow_until = asyncio.get_running_loop().time() + SLOW_FOR_S
+            loop = asyncio.get_running_loop()
+            route.slow_until = loop.time() + SLOW_FOR_S
+            loop.call_at(route.slow_until, self._attend, copy)  # it may leave that line then
 
     def _close_lines_of_old_leader(self, route: Route, old_node: int) -> None:
         """A leader that was replaced because it hangs owes its answers for as long as the request timeout."""
@@ -268,9 +273,11 @@ class Lane:
         if self._draining:
             return
         if copy.phase is Phase.STOPPED:
-            if route.source_leader is not None:
-                self._workers.fetcher(self._lane_link_of(route), route.source_leader.node).discard(copy)
+            if route.fetcher is not None:
+                route.fetcher.discard(copy)
             return
+        if route.fetcher is not None:
+            route.fetcher.changed(copy)
         if copy.wants_resync:
             if route.resync is None or route.resync.done():
                 route.resync = self._spawn(self._resynchronise(route))
@@ -282,8 +289,6 @@ class Lane:
         if copy.awaits_lease and route.telling is None:
             route.telling = asyncio.get_running_loop().call_later(TOLD_AFTER_S, self._tell_of_lease, route)
         self._offer(route)
-        if route.source_leader is not None and copy.fetch_offset() is not None:
-            self._workers.fetcher(self._lane_link_of(route), route.source_leader.node).wake()
 
     def _tell_of_lease(self, route: Route) -> None:
         """It takes a heartbeat to get a lease; whoever waits longer says so."""

@@ -50,6 +50,7 @@ class PartitionCopy:
         self, spec: CopySpec, held_limit_bytes: int, *, clear_at: float = CLEAR, flight_s: float = 0.0
     ) -> None:
         self.spec = spec
+        self.source_where = spec.partition.source  # made once: it is asked for with every batch
         self.phase = Phase.RESYNC
         self.stopped: PartitionStop | None = None
         self.trouble: Trouble | None = None  # why the last resynchronisation was needed or failed

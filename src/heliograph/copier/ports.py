@@ -17,7 +17,8 @@ from heliograph.model.errors import HeliographError
 from heliograph.model.partition import TopicPartition
 from heliograph.model.policy import Isolation
 from heliograph.wire.batch import BatchHeader
-from heliograph.wire.fetch import FetchReply, FetchWant
+from heliograph.wire.fetch import FetchReply
+from heliograph.wire.fetch_request import FetchAsk
 from heliograph.wire.produce import ProduceEntry, ProduceReply
 
 Batch = tuple[BatchHeader, memoryview]
@@ -35,12 +36,14 @@ class SourcePort(Protocol):
     async def fetch(
         self,
         node: int,
-        wants: Sequence[FetchWant],
+        ask: FetchAsk,
         *,
         max_bytes: int,
         max_wait_ms: int,
         isolation: Isolation,
-    ) -> FetchReply: ...
+    ) -> FetchReply:
+        """With a session, or without one: neither ever waits for the other."""
+        ...
 
     async def span(self, where: TopicPartition) -> LogSpan: ...
 

@@ -21,12 +21,17 @@ class TopicIds:
     def __init__(self, partition: MirrorPartition) -> None:
         self._names = {SOURCE: partition.source_topic, TARGET: partition.target_topic}
         self._known: dict[str, str] = {}
+        self._bytes = {SOURCE: b"", TARGET: b""}  # the ids among them
+
+    @property
+    def source(self) -> bytes:
+        """So that nothing is read of another topic of its name; empty where the source has no ids."""
+        return self._bytes[SOURCE]
 
     @property
     def target(self) -> bytes:
         """So that no append goes to another topic of its name; empty where the target has no ids."""
-        known = self._known.get(TARGET, "")
-        return UUID(known).bytes if _has_id(known) else b""
+        return self._bytes[TARGET]
 
     def seen(self, side: str, identity: str) -> PartitionStop | None:
         """What metadata says now; empty where it is not known. The first one is the one."""
@@ -35,7 +40,8 @@ class TopicIds:
         known = self._known.get(side, identity)
         if known == identity or _has_id(known) != _has_id(identity):
             # A cluster that is being upgraded gives its topics ids, and its older brokers do not tell them.
-            self._known[side] = max(known, identity, key=_has_id)
+            self._known[side] = best = max(known, identity, key=_has_id)
+            self._bytes[side] = UUID(best).bytes if _has_id(best) else b""
             return None
         return PartitionStop(
             StopReason.RECREATED,

@@ -1,4 +1,5 @@
-"""The fetchers and senders of a lane: one fetcher for each source broker, a few senders for each target broker.
+"""The fetchers and senders of a lane: one fetcher for each source broker and isolation, a few senders for each target
+broker.
 
 Owns which there are, and by which line a partition's batches go. Must not know what a copy needs next.
 """
@@ -13,13 +14,16 @@ from zlib import crc32
 from heliograph.cluster.line_name import LineName
 from heliograph.cluster.properties import ClientProperties
 from heliograph.copier.budget import ByteBudget
-from heliograph.copier.fetcher import Fetcher, FetchLimits
+from heliograph.copier.fetch_delivery import FetchDelivery
+from heliograph.copier.fetch_limits import FetchLimits
+from heliograph.copier.fetcher import Fetcher
 from heliograph.copier.lease import Lease
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import SourcePort, TargetPort
 from heliograph.copier.sender import Sender
 from heliograph.model.errors import Disconnected
 from heliograph.model.partition import TopicPartition
+from heliograph.model.policy import Isolation
 
 LINES_PER_BROKER = 2  # a broker handles one append of a line at a time, and waits for its followers meanwhile
 SLOW_LINES_PER_BROKER = 16  # as good as one each, and bounded
@@ -67,18 +71,20 @@ class Workers:
         self._spawn = spawn
         self._on_change = on_change
         self._on_slow = on_slow
-        self._fetchers: dict[tuple[int, int], Fetcher] = {}
+        self._fetchers: dict[tuple[int, int, Isolation], Fetcher] = {}
         self._senders: dict[tuple[int, int, LineName], Sender] = {}
         self._limits: dict[int, FetchLimits] = {}
 
-    def fetcher(self, link: LaneLink, node: int) -> Fetcher:
-        key = (id(link.source), node)
+    def fetcher(self, link: LaneLink, node: int, isolation: Isolation) -> Fetcher:
+        """A request has one isolation for all its partitions."""
+        key = (id(link.source), node, isolation)
         fetcher = self._fetchers.get(key)
         if fetcher is None:
-            limits = self._limits_of(link)
-            fetcher = Fetcher(link.source, node, limits, link.lease, self._on_change, self._wall_ms)
+            delivery = FetchDelivery(link.lease, self._on_change, self._wall_ms)
+            fetcher = Fetcher(link.source, node, isolation, self._limits_of(link), delivery)
             self._fetchers[key] = fetcher
             self._spawn(fetcher.run())
+            self._spawn(fetcher.run_aside())
         return fetcher
 
     def _limits_of(self, link: LaneLink) -> FetchLimits:
@@ -87,7 +93,7 @@ class Workers:
             id(link.source),
             FetchLimits(
                 self._budget,
-                lambda: sum(fetcher.active for fetcher in self._fetchers.values()),
+                lambda: sum(fetcher.fetches for fetcher in self._fetchers.values()),
                 consumer.fetch_max_bytes,
                 consumer.max_partition_fetch_bytes,
                 consumer.fetch_max_wait_ms,
@@ -127,9 +133,10 @@ class Workers:
             if target == id(link.target) and number == node:
                 sender.close(Disconnected(f"broker {node} does not answer, and leads the partition no more"))
 
-    def wake_fetchers(self) -> None:
+    def shares_turned(self) -> None:
+        """A target broker's share of the memory is full, or not any more."""
         for fetcher in self._fetchers.values():
-            fetcher.wake()
+            fetcher.all_changed()
 
     def lapse(self) -> None:
         for sender in self._senders.values():
