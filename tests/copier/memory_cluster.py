@@ -62,6 +62,8 @@ class MemoryCluster:
         self.buffer_bytes = 0  # what answers to fetches are received into, at least
         self.throttle_ms = 0  # what a quota makes clients wait
         self.unreadable_configs: dict[str, str] = {}  # why, by topic
+        self.mute = False  # and whether it leaves all partitions out
+        self.slots = 1000  # how many fetch sessions a broker keeps
         self.configs: dict[str, dict[str, str]] = {}  # of topics, where they are not what a mirror needs
         self.stamps: set[str] = set()  # topics whose broker writes its own time into batches
         self.fetch_fails: HeliographError | None = None  # what every fetch ends with
@@ -182,14 +184,19 @@ class MemoryCluster:
         self.isolations.add(isolation)
         self.asks.append(ask)
         self.wants.extend(ask.wants)
-        opened = self.sessions.setdefault(node, ModelSessions()).open(ask)
+        opened = self.sessions.setdefault(node, ModelSessions(self.slots)).open(ask)
         if isinstance(opened, FetchReply):
             return opened
         partitions = self._fetch(node, opened.wants, max_bytes)
         if not any(len(got.records) or got.error or got.diverging_epoch for got in partitions):
             await asyncio.sleep(max_wait_ms / 1000)
             partitions = self._fetch(node, opened.wants, max_bytes)
-        return opened.reply(partitions, throttle_ms=self.throttle_ms, compares_epochs=self.compares_epochs)
+        return opened.reply(
+            partitions,
+            throttle_ms=self.throttle_ms,
+            mute=self.mute,
+            compares_epochs=self.compares_epochs,
+        )
 
     def _fetch(self, node: int, wants: Sequence[FetchWant], max_bytes: int) -> list[FetchedPartition]:
         if self.fetch_fails is not None:

@@ -528,7 +528,7 @@ def test_a_lease_is_wanted_until_what_was_left_at_the_source_is_here(copy: Parti
     asked = copy.fetch_offset()
     assert asked is not None
     give_reply(copy, fetched(old_batch(0)), asked, exclusive=False)
-    assert copy.awaits_right
+    assert copy.fetch_offset() is None
     copy.leased(exclusive=True)
     assert copy.fetch_offset() == 0
     assert wants(copy)

@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 from heliograph.cluster import log_reads, metadata
 from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.fetch_session import FetchSession
 from heliograph.cluster.metadata import Leader
 from heliograph.copier import fetcher, resynchroniser, spec
 from heliograph.copier.budget import ByteBudget, Share
@@ -22,13 +23,17 @@ from heliograph.model import clock
 from heliograph.model.errors import BrokerRefused
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode
-from heliograph.wire.fetch import FetchReply
+from heliograph.wire.fetch import FetchReply, FetchWant
+from heliograph.wire.fetch_request import FIRST_EPOCH
 
 from .mended_plans import (
     broken_at_the_source,
+    broken_at_the_target,
     crammed,
+    evicted,
     forgetful,
     frozen,
+    losing_fetches,
     paused,
     polled_long,
     replaced,
@@ -42,7 +47,7 @@ from .mended_plans import (
     without_rights,
 )
 from .planted_bug import Planted
-from .rare_plans import loud
+from .rare_plans import BURSTS, loud, of_kinds
 from .switched_off import true
 
 
@@ -71,6 +76,22 @@ async def _failed_at_nothing_known(worker: Fetcher, *what: Any) -> None:
     await _failed(worker, *what)
 
 
+async def _never(_: Fetcher) -> None:
+    await asyncio.Event().wait()
+
+
+def _refused_and_gone_on(session: FetchSession, code: int) -> bool:
+    """As if the request that got no answer had been heard."""
+    unheard = code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    session._epoch = session._epoch + 1 if unheard else FIRST_EPOCH
+    return True
+
+
+def _want_unless_forgotten(session: FetchSession, want: FetchWant) -> None:
+    if want[:2] not in session._known or want[:2] in session._wanted:
+        _want(session, want)
+
+
 def _believe_any_time(copy: PartitionCopy, base_offset: int, _append_time: int = -1) -> None:
     _appended(copy, base_offset)
 
@@ -85,7 +106,7 @@ def _leader_whatever_the_error(client: ClusterClient, where: TopicPartition) -> 
 
 
 _leader_of = log_reads.leader_of
-_failed, _appended = Fetcher._failed, PartitionCopy.appended
+_failed, _appended, _want = Fetcher._failed, PartitionCopy.appended, FetchSession.want
 
 MENDED = (
     Planted(
@@ -119,9 +140,36 @@ MENDED = (
         without="a lease is wanted no more while what it came for is being fetched, behind others' long poll",
         patches=lambda: [
             patch.object(PartitionCopy, "wants_exclusion", property(_wants_while_left)),
-            patch.object(PartitionCopy, "awaits_right", False),
+            patch.object(Fetcher, "run_aside", _never),
         ],
         change=polled_long,
+    ),
+    Planted(
+        rule="session, lost",
+        without="a fetch session goes on after a request that got no answer",
+        patches=lambda: [
+            patch.object(FetchSession, "lost", lambda _: None),
+            patch.object(FetchSession, "refused", _refused_and_gone_on),
+        ],
+        change=losing_fetches,
+    ),
+    Planted(
+        rule="session, forgotten",
+        without="a partition that was forgotten in a fetch session is never asked for again",
+        patches=lambda: [patch.object(FetchSession, "want", _want_unless_forgotten)],
+        change=lambda plan: of_kinds(plan, "fresh", rhythm=BURSTS),
+    ),
+    Planted(
+        rule="session, evicted",
+        without="a fetch session that the broker has dropped is asked for again and again",
+        patches=lambda: [patch.object(FetchSession, "refused", lambda *_: False)],
+        change=evicted,
+    ),
+    Planted(
+        rule="aside",
+        without="a partition that has resynchronised waits for the end of the others' long poll",
+        patches=lambda: [patch.object(Fetcher, "run_aside", _never)],
+        change=broken_at_the_target,
     ),
     Planted(
         rule="quota",

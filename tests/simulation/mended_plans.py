@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from .conditions import Bounds, Conditions
+from .conditions import UNBOUND, Bounds, Conditions
 from .plan import Content, Plan, Rhythm
 from .rare_plans import BURSTS, LONELY, QUICK, STEADY, loud, mixed, of_kinds, racing, with_faults
 from .source_content import BATCHES
@@ -81,6 +81,32 @@ def replaced(plan: Plan) -> Plan:
 def broken_at_the_source(plan: Plan) -> Plan:
     breaks = [(20.0 + 5.0 * n, "source's connections break") for n in range(12)]
     return replace(_alone(of_kinds(plan, "fresh", rhythm=STEADY), *breaks), bounds=Bounds(interruptions=5))
+
+
+def broken_at_the_target(plan: Plan) -> Plan:
+    """Some have nothing to read for long, and others come back to reading in the meantime: their target was away."""
+    times = (20.0, 45.0, 70.0)
+    faults = [fault for at_s in times for fault in ((at_s, "broker freezes"), (at_s + 0.3, "lines break"))]
+    still = Content(kind="fresh", rhythm=Rhythm(present=BATCHES, count=1, every_s=1.0))
+    steady = Content(kind="fresh", rhythm=STEADY)
+    return replace(
+        _alone(plan, *faults),
+        topics=((steady, still, still), (steady, still)),
+        conditions=Conditions(frozen_s=(3.0, 5.0)),
+        bounds=Bounds(stands_s=10.0, from_s=15.0),
+    )
+
+
+def losing_fetches(plan: Plan) -> Plan:
+    """Among others, requests by which partitions join a fetch session again."""
+    faults = [(15.0 + 4.0 * n, "messages are lost") for n in range(16)]
+    plan = broken_at_the_target(plan)
+    return replace(plan, faults=tuple(sorted((*plan.faults, *faults))), bounds=UNBOUND)
+
+
+def evicted(plan: Plan) -> Plan:
+    evictions = [(20.0 + 5.0 * n, "fetch sessions are evicted") for n in range(12)]
+    return replace(_alone(of_kinds(plan, "fresh", rhythm=STEADY), *evictions), bounds=Bounds(interruptions=5))
 
 
 def rivals(plan: Plan) -> Plan:

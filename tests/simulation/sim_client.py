@@ -30,7 +30,7 @@ class SimClient:
         self.cluster = cluster
         self.properties = properties
         self.name = cluster.name
-        self.on_metadata: Callable[[], None] = lambda: None
+        self.on_metadata: Callable[[set[str]], None] = lambda _topics: None
         self.metadata = ClusterMetadata(
             cluster_id=cluster.cluster_id, controller=1, brokers=cluster.metadata(()).brokers
         )
@@ -63,8 +63,9 @@ class SimClient:
         told = self.cluster.metadata(list(self._topics))
 
         def take() -> None:
-            self.metadata = self.metadata.updated(told, self._world.now)
-            self.on_metadata()
+            before = self.metadata
+            self.metadata = before.updated(told, self._world.now)
+            self.on_metadata(self.metadata.changed_since(before))
 
         return take
 

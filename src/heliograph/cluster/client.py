@@ -39,7 +39,7 @@ class ClusterClient:
         self.name = name
         self.properties = properties
         self.metadata = ClusterMetadata(cluster_id="", controller=-1, brokers={})
-        self.on_metadata: Callable[[], None] = lambda: None
+        self.on_metadata: Callable[[set[str]], None] = lambda _topics: None  # those that have changed
         self._topics: set[str] | None = set()
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: dict[tuple[int, str], asyncio.Task[Connection]] = {}
@@ -113,11 +113,12 @@ class ClusterClient:
         wait_s = self._refreshed_at + self.properties.retry_backoff_ms / 1000 - loop.time()
         if wait_s > 0:
             await asyncio.sleep(wait_s)
+        before = self.metadata
         try:
-            self.metadata = self.metadata.updated(await self._ask_any(self._topics), loop.time())
+            self.metadata = before.updated(await self._ask_any(self._topics), loop.time())
         finally:
             self._refreshed_at = loop.time()
-        self.on_metadata()
+        self.on_metadata(self.metadata.changed_since(before))
 
     async def _ask_any(self, topics: set[str] | None) -> ClusterMetadata:
         nodes = list(self.metadata.brokers)

@@ -77,6 +77,13 @@ class ClusterMetadata:
         leader = topic.leaders.get(where.partition) if topic else None
         return leader if leader is not None and leader.node in self.brokers else None
 
+    def changed_since(self, before: ClusterMetadata) -> set[str]:
+        """The topics that are not what they were, or led by others. When brokers come or go, that may be any."""
+        if self.brokers.keys() != before.brokers.keys():
+            return {*self.topics, *before.topics}
+        changed = {name for name, topic in self.topics.items() if before.topics.get(name) != topic}
+        return changed | (before.topics.keys() - self.topics.keys())
+
     def updated(self, newer: ClusterMetadata, now: float) -> ClusterMetadata:
         """What a later answer says, unless it comes from a broker that lags: an older leader epoch is no news."""
         topics = {
@@ -103,6 +110,8 @@ def _updated_topic(known: TopicMetadata | None, newer: TopicMetadata, now: float
 
 
 def _with_newest_leaders(known: TopicMetadata, newer: TopicMetadata) -> TopicMetadata:
+    if known.leaders == newer.leaders:  # nearly always
+        return newer
     leaders = {
         number: known.leaders[number] if _is_older(leader, known.leaders.get(number)) else leader
         for number, leader in newer.leaders.items()

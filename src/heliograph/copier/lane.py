@@ -13,7 +13,7 @@ stays here, silent, so that its state can be read; the others go on (P7).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from heliograph.cluster.metadata import Leader
@@ -32,6 +32,7 @@ from heliograph.copier.vigil import Vigil
 from heliograph.copier.workers import LaneLink, Workers, line_of
 from heliograph.model.events import Event, Trouble
 from heliograph.model.partition import MirrorPartition
+from heliograph.model.states import BoundBy
 
 ROUTE_INTERVAL_S = 0.5
 LOOK_INTERVAL_S = 3.0
@@ -59,13 +60,16 @@ class Lane:
             on_slow=self._set_apart,
             wall_ms=surroundings.wall_ms,
         )
-        self._shares = Shares(self._budget, on_turn=self._workers.shares_turned)
+        self._shares = Shares(self._budget, on_turn=self._shares_turned)
         self._failed = failed
         self._links: dict[str, LaneLink] = {}
         self._leases: dict[
             str, tuple[bool, bool]
         ] = {}  # whether they were exclusive, and alive, at the last look
         self._routes: dict[MirrorPartition, Route] = {}
+        self._by_topic: dict[str, dict[MirrorPartition, Route]] = {}  # by the names at both ends
+        self._moved: dict[PartitionCopy, None] = {}  # of whom there is something new to report
+        self._exclusive: dict[MirrorPartition, None] = {}  # who needs an exclusive lease, as of `_note_moved`
         self._tasks: dict[asyncio.Task[None], None] = {}  # an ordered set: they end in the order they began
         self._asked: set[int] = set()  # clusters whose metadata is being read
         self._resynchroniser = Resynchroniser(self._route, surroundings.uniform)
@@ -78,6 +82,20 @@ class Lane:
     def copies(self) -> Mapping[MirrorPartition, PartitionCopy]:
         return {key: route.copy for key, route in self._routes.items()}
 
+    def copy(self, key: MirrorPartition) -> PartitionCopy | None:
+        route = self._routes.get(key)
+        return route.copy if route is not None else None
+
+    def take_moved(self) -> list[PartitionCopy]:
+        """The copies of which there is something new to report since this was last asked."""
+        self._note_moved()
+        now = asyncio.get_running_loop().time()
+        moved = [copy for copy in self._moved if self.copy(copy.spec.partition) is copy]
+        self._moved.clear()  # the dict itself stays: the copies have it
+        # What is said of a quota is over when its time has passed, though nothing happens then.
+        self._moved.update((copy, None) for copy in moved if copy.bound_by(now) is BoundBy.QUOTA)
+        return moved
+
     def link(self, name: str, lane_link: LaneLink) -> None:
         """Make a link's clusters known before its partitions are assigned."""
         self._links[name] = lane_link
@@ -89,8 +107,12 @@ class Lane:
         lane_link = self._links[spec.partition.link]
         limit_bytes = 4 * lane_link.consumer.max_partition_fetch_bytes
         clear_at = asyncio.get_running_loop().time() + clear_in_s if clear_in_s > 0 else CLEAR
-        copy = PartitionCopy(spec, limit_bytes, clear_at=clear_at, flight_s=lane_link.flight_s)
+        copy = PartitionCopy(
+            spec, limit_bytes, clear_at=clear_at, flight_s=lane_link.flight_s, moved=self._moved
+        )
         self._routes[spec.partition] = route = Route(copy, lane_link.source, lane_link.target)
+        for topic in (spec.partition.source_topic, spec.partition.target_topic):
+            self._by_topic.setdefault(topic, {})[spec.partition] = route
         self._route(route)
         self._attend(copy)
 
@@ -103,6 +125,9 @@ class Lane:
         self._retire(route)
         await self._settled(route)
         self._routes.pop(key, None)
+        for topic in (key.source_topic, key.target_topic):
+            self._by_topic[topic].pop(key, None)
+        self._note_moved()
         return route.copy.is_clear(asyncio.get_running_loop().time())
 
     # -- leases
@@ -118,7 +143,16 @@ class Lane:
 
     def wants_exclusion(self) -> list[str]:
         """The links that an exclusive lease is needed for."""
-        return sorted({key.link for key, route in self._routes.items() if route.copy.wants_exclusion})
+        self._note_moved()
+        return sorted({key.link for key in self._exclusive})
+
+    def _note_moved(self) -> None:
+        for copy in self._moved:
+            key = copy.spec.partition
+            if self.copy(key) is copy and copy.wants_exclusion:
+                self._exclusive[key] = None
+            else:
+                self._exclusive.pop(key, None)
 
     def lapse(self) -> None:
         """Close the lines of links whose lease is over. To be called every now and then."""
@@ -174,11 +208,15 @@ class Lane:
 
     # -- routing
 
-    def reroute(self) -> None:
-        """Leaders may have moved: metadata is new."""
-        if not self._draining:
-            for route in list(self._routes.values()):
-                self._route(route)
+    def reroute(self, topics: Iterable[str] | None = None) -> None:
+        """Leaders of these topics' partitions may have moved, on either side; None: of all."""
+        if self._draining:
+            return
+        routes: Mapping[MirrorPartition, Route] = self._routes
+        if topics is not None:
+            routes = {key: route for topic in topics for key, route in self._by_topic.get(topic, {}).items()}
+        for route in list(routes.values()):
+            self._route(route)
 
     def _route(self, route: Route) -> None:
         copy = route.copy
@@ -260,7 +298,11 @@ class Lane:
         self._asked.add(id(end))
         await quietly(end.refresh)
         self._asked.discard(id(end))
-        self.reroute()
+
+    def _shares_turned(self) -> None:
+        """A target broker's share of the memory is full, or not any more."""
+        self._workers.shares_turned()
+        self._moved.update((route.copy, None) for route in self._routes.values() if route.copy.behind)
 
     # -- what a copy needs next
 

@@ -43,14 +43,23 @@ class PartitionCopy:
     """`held_limit_bytes`: no more is fetched while this much waits here or is in flight.
 
     `clear_at`: when all that the last holder of the partition has sent is over. `flight_s`: how long an append of ours
-    without an answer may still be on its way.
+    without an answer may still be on its way. `moved`: where it enters itself whenever something is new that reports
+    tell of.
     """
 
     def __init__(
-        self, spec: CopySpec, held_limit_bytes: int, *, clear_at: float = CLEAR, flight_s: float = 0.0
+        self,
+        spec: CopySpec,
+        held_limit_bytes: int,
+        *,
+        clear_at: float = CLEAR,
+        flight_s: float = 0.0,
+        moved: dict[PartitionCopy, None] | None = None,
     ) -> None:
         self.spec = spec
         self.source_where = spec.partition.source  # made once: it is asked for with every batch
+        self._moved = moved if moved is not None else {}
+        self._moved[self] = None
         self.phase = Phase.RESYNC
         self.stopped: PartitionStop | None = None
         self.trouble: Trouble | None = None  # why the last resynchronisation was needed or failed
@@ -119,11 +128,6 @@ class PartitionCopy:
         return self.flowing and enough
 
     @property
-    def awaits_right(self) -> bool:
-        """It does not fetch, but may want to at any moment: when a lease comes, or older appends are over."""
-        return self.flowing and self._waiting.left_old
-
-    @property
     def source_epoch(self) -> int:
         """The leader epoch of the last batch fetched, or compared with the target's; -1 if it is not known."""
         return self._waiting.last_epoch
@@ -149,6 +153,7 @@ class PartitionCopy:
         append = self._merge(min(room_bytes, self.spec.max_merged_bytes)) or pass_through(
             self._waiting.pop(self._sending.source), self._sending, self.spec
         )
+        self._moved[self] = None
         self._in_flight.append(append)
         self._in_flight_bytes += len(append.batch)
         self._sending = append.end
@@ -217,6 +222,7 @@ class PartitionCopy:
             return
         if self.durable is not None and position.source < self.durable.source:
             self.tell(truncated(self.durable.source, position.source))
+        self._moved[self] = None
         self.durable = self._sending = position
         self._waiting.start(position.source, found.source_epoch)
         self._state_ms = found.state_ms
@@ -240,6 +246,7 @@ class PartitionCopy:
         if reply.diverging_epoch is not None:
             self._diverge(*reply.diverging_epoch)
             return
+        self._moved[self] = None
         self._heard = True
         idle = not self._in_flight and not self._waiting
         if idle and not reply.records:
@@ -254,6 +261,7 @@ class PartitionCopy:
 
     def leased(self, *, exclusive: bool) -> None:
         """The link's exclusive lease has come, or is over."""
+        self._moved[self] = None
         if not exclusive:
             self._waiting.leave_old(self._sending.source)
         elif self._clearance.clear:
@@ -337,6 +345,7 @@ class PartitionCopy:
             self._resync_later(Trouble(Event.BROKER_AWAY, problem.message), stale=True)
 
     def stop(self, stop: PartitionStop) -> None:
+        self._moved[self] = None
         self.stopped = self.stopped or stop
         self.interruptions += 1
         self._enter(Happening.STOP)
@@ -345,6 +354,7 @@ class PartitionCopy:
 
     def retire(self) -> None:
         """Send and fetch no more."""
+        self._moved[self] = None
         self.interruptions += 1
         self._enter(Happening.RETIRE)
         self._waiting.drop()
@@ -354,15 +364,18 @@ class PartitionCopy:
 
     def source_away(self, trouble: Trouble) -> None:
         """A fetch failed: nothing is known of the source's end any more, and it is read again from the same offset."""
+        self._moved[self] = None
         self.trouble = trouble
         self._heard = False
 
     def troubled(self, trouble: Trouble) -> None:
         """It recovers, or waits, by itself; this is why."""
+        self._moved[self] = None
         self.trouble = trouble
 
     def tell(self, notice: Trouble) -> None:
         """Something that an operator must hear of though it is over."""
+        self._moved[self] = None
         self._notices.append(notice)
 
     @property
@@ -452,6 +465,7 @@ class PartitionCopy:
     def _resync_later(self, trouble: Trouble | None, *, stale: bool = False) -> None:
         if self.over:
             return
+        self._moved[self] = None
         self.interruptions += 1
         self.trouble = trouble
         self.stale = self.stale or stale
@@ -464,6 +478,7 @@ class PartitionCopy:
             self._enter(Happening.SETTLED)
 
     def _settle(self) -> Append:
+        self._moved[self] = None
         append = self._in_flight.popleft()
         self._in_flight_bytes -= len(append.batch)
         append.release()
@@ -473,7 +488,14 @@ class PartitionCopy:
 
     def throttled(self, until: float) -> None:
         """A quota: the broker that it reads from, or appends to, listens to nobody before that."""
-        self._throttled_until = max(self._throttled_until, until)
+        if until > self._throttled_until:
+            self._moved[self] = None
+            self._throttled_until = until
+
+    @property
+    def behind(self) -> bool:
+        """Not all that is known to be at the source is on the target."""
+        return self.durable is None or self.durable.source < self.source_end or bool(self._waiting)
 
     def bound_by(self, now: float) -> BoundBy | None:
         """What the copy waits for; None while it does not flow, or must not send yet."""

@@ -115,7 +115,7 @@ class LaneOrders:
         """In a task of its own: the answers that are due may take long, and other orders must not wait for them."""
 
         async def revoke() -> None:
-            copy = self._lane.copies.get(key)
+            copy = self._lane.copy(key)
             clean = await self._lane.revoke(key)
             self._reported.pop(key, None)
             if copy is not None:  # what it was told last may be less than what is there now
@@ -138,7 +138,8 @@ class LaneOrders:
     def _send_progress(self) -> None:
         """Only what changed since the last report."""
         changed, now = [], asyncio.get_running_loop().time()
-        for key, copy in self._lane.copies.items():
+        for copy in self._lane.take_moved():
+            key = copy.spec.partition
             for notice in copy.take_notices():
                 self._send({"type": "notice", "partition": key, "event": notice[0], "words": notice[1]})
             progress = progress_of(copy, now)
