@@ -200,7 +200,7 @@ async def test_the_cluster_is_found_and_its_leaders_are_known() -> None:
 
 async def test_callers_that_come_together_share_one_refresh() -> None:
     async with connected() as (client, broker):
-        told: list[set[str]] = []
+        told: list[Sequence[str]] = []
         client.on_metadata = told.append
         before = len(broker.asked)
         await asyncio.gather(*(client.refresh() for _ in range(20)))

@@ -6,7 +6,7 @@ Plays cluster.ClusterClient for whoever needs leaders, refreshes and answers; wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from heliograph.cluster import log_reads
@@ -30,7 +30,7 @@ class SimClient:
         self.cluster = cluster
         self.properties = properties
         self.name = cluster.name
-        self.on_metadata: Callable[[set[str]], None] = lambda _topics: None
+        self.on_metadata: Callable[[Sequence[str]], None] = lambda _topics: None
         self.metadata = ClusterMetadata(
             cluster_id=cluster.cluster_id, controller=1, brokers=cluster.metadata(()).brokers
         )

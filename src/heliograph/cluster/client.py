@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
@@ -39,7 +39,7 @@ class ClusterClient:
         self.name = name
         self.properties = properties
         self.metadata = ClusterMetadata(cluster_id="", controller=-1, brokers={})
-        self.on_metadata: Callable[[set[str]], None] = lambda _topics: None  # those that have changed
+        self.on_metadata: Callable[[Sequence[str]], None] = lambda _topics: None  # those that have changed
         self._topics: set[str] | None = set()
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: dict[tuple[int, str], asyncio.Task[Connection]] = {}

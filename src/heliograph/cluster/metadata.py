@@ -77,12 +77,12 @@ class ClusterMetadata:
         leader = topic.leaders.get(where.partition) if topic else None
         return leader if leader is not None and leader.node in self.brokers else None
 
-    def changed_since(self, before: ClusterMetadata) -> set[str]:
+    def changed_since(self, before: ClusterMetadata) -> list[str]:
         """The topics that are not what they were, or led by others. When brokers come or go, that may be any."""
+        topics = list({**before.topics, **self.topics})
         if self.brokers.keys() != before.brokers.keys():
-            return {*self.topics, *before.topics}
-        changed = {name for name, topic in self.topics.items() if before.topics.get(name) != topic}
-        return changed | (before.topics.keys() - self.topics.keys())
+            return topics
+        return [name for name in topics if before.topics.get(name) != self.topics.get(name)]
 
     def updated(self, newer: ClusterMetadata, now: float) -> ClusterMetadata:
         """What a later answer says, unless it comes from a broker that lags: an older leader epoch is no news."""

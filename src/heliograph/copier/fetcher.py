@@ -92,8 +92,9 @@ class Fetcher:
         self._all_changed = True
         self._wake.set()
         if self._polling:
-            for where in self._copies.keys() - self._asked.keys():
-                self.changed(self._copies[where])
+            for where, copy in self._copies.items():
+                if where not in self._asked:
+                    self.changed(copy)
 
     @property
     def fetches(self) -> int:
