@@ -11,20 +11,16 @@ import pytest
 
 from heliograph.cluster.client import CONTROL
 from heliograph.cluster.fetches import fetch
-from heliograph.controller.act import create
-from heliograph.controller.clusters import Clusters
-from heliograph.controller.plan import plan
 from heliograph.copier.fetcher import Fetcher
 from heliograph.copier.lane import Lane
 from heliograph.copier.lane_clusters import LaneClusters
-from heliograph.copier.lease import Lease
 from heliograph.copier.spec import CopySpec
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.states import PartitionState
 from heliograph.wire.fetch import NO_SESSION
 from heliograph.wire.fetch_request import LAST_EPOCH, FetchAsk
 from tests.support.judge import assert_identical
-from tests.support.plain_mirror import LANE_MEMORY_BYTES, settings_for
+from tests.support.plain_mirror import planned_lane, settings_for
 from tests.support.replicas import ReplicaView, create_assigned
 from tests.support.steady_producer import SteadyProducer
 from tests.support.topics import create_topic
@@ -38,8 +34,8 @@ PARTITIONS = 6
 class Scene:
     """A lane between two clusters, with all that was planned for it."""
 
-    def __init__(self, clusters: Clusters, lane: Lane, links: LaneClusters, specs: list[CopySpec]) -> None:
-        self.clusters, self.lane, self.links, self.specs = clusters, lane, links, specs
+    def __init__(self, lane: Lane, links: LaneClusters, specs: list[CopySpec]) -> None:
+        self.lane, self.links, self.specs = lane, links, specs
 
     @property
     def fetchers(self) -> list[Fetcher]:
@@ -86,23 +82,9 @@ class Scene:
 @asynccontextmanager
 async def scene(source: LabCluster, target: LabCluster, topic: str) -> AsyncIterator[Scene]:
     settings = settings_for(source.bootstrap_servers, target.bootstrap_servers, [topic])
-    failures: list[BaseException] = []
-    clusters, lane = Clusters(settings), Lane(LANE_MEMORY_BYTES, failures.append)
-    links = LaneClusters(lane, Lease.unlimited)
-    try:
-        await clusters.connect()
-        todo = plan(await clusters.observe())
-        for creation in todo.creations:
-            await create(clusters.target(creation.link), creation)
-        for ends in clusters.ends():
-            links.open(ends)
-        yield Scene(clusters, lane, links, [copy.spec for copy in todo.copies])
-        assert not failures
+    async with planned_lane(settings) as (todo, lane, links):
+        yield Scene(lane, links, [copy.spec for copy in todo.copies])
         await lane.drain()
-    finally:
-        await lane.aclose()
-        await links.aclose()
-        await clusters.aclose()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from heliograph.controller.act import create
@@ -47,25 +48,40 @@ def mirror_plainly(
 async def _mirror(
     settings: Settings, until: Callable[[Copies], bool], timeout_s: float
 ) -> tuple[Plan, Copies]:
+    async with planned_lane(settings) as (todo, lane, links):
+        links.assign([copy.spec for copy in todo.copies])
+        async with asyncio.timeout(timeout_s):
+            while not until(lane.copies):  # noqa: ASYNC110 - the lane has no event for this
+                await asyncio.sleep(POLL_S)
+        await lane.drain()
+        return todo, lane.copies
+
+
+@asynccontextmanager
+async def planned_lane(settings: Settings) -> AsyncIterator[tuple[Plan, Lane, LaneClusters]]:
+    """A plan with its topics created, and a lane that knows its clusters; nothing is assigned yet. A worker of the lane
+    that fails ends it all."""
+    us = asyncio.current_task()
+    assert us is not None
     failures: list[BaseException] = []
+
+    def fail(problem: BaseException) -> None:
+        failures.append(problem)
+        us.cancel()
+
     clusters = Clusters(settings)
-    lane = Lane(LANE_MEMORY_BYTES, failures.append)
-    lane_clusters = LaneClusters(lane, Lease.unlimited)
+    lane = Lane(LANE_MEMORY_BYTES, fail)
+    links = LaneClusters(lane, Lease.unlimited)
     try:
         await clusters.connect()
         todo = plan(await clusters.observe())
         for creation in todo.creations:
             await create(clusters.target(creation.link), creation)
         for each in clusters.link_clusters():
-            lane_clusters.open(each)
-        lane_clusters.assign([copy.spec for copy in todo.copies])
-        async with asyncio.timeout(timeout_s):
-            while not failures and not until(lane.copies):  # noqa: ASYNC110 - the lane has no event for this
-                await asyncio.sleep(POLL_S)
-        assert not failures, failures
-        await lane.drain()
-        return todo, lane.copies
+            links.open(each)
+        yield todo, lane, links
     finally:
         await lane.aclose()
-        await lane_clusters.aclose()
+        await links.aclose()
         await clusters.aclose()
+        assert not failures, failures
