@@ -62,7 +62,6 @@ class MemoryCluster:
         self.buffer_bytes = 0  # what answers to fetches are received into, at least
         self.throttle_ms = 0  # what a quota makes clients wait
         self.unreadable_configs: dict[str, str] = {}  # why, by topic
-        self.mute = False  # and whether it leaves all partitions out
         self.slots = 1000  # how many fetch sessions a broker keeps
         self.configs: dict[str, dict[str, str]] = {}  # of topics, where they are not what a mirror needs
         self.stamps: set[str] = set()  # topics whose broker writes its own time into batches
@@ -194,7 +193,6 @@ class MemoryCluster:
         return opened.reply(
             partitions,
             throttle_ms=self.throttle_ms,
-            mute=self.mute,
             compares_epochs=self.compares_epochs,
         )
 

@@ -7,7 +7,6 @@ import asyncio
 from dataclasses import replace
 
 from heliograph.copier.partition_copy import PartitionCopy
-from heliograph.model.events import Event, Trouble
 from heliograph.model.policy import Isolation, LinkPolicy
 from heliograph.model.states import PartitionState
 from heliograph.wire.fetch_request import FIRST_EPOCH, LAST_EPOCH, FetchAsk
@@ -155,46 +154,6 @@ async def test_a_broker_that_keeps_no_session_is_told_everything() -> None:
         await until(lambda: all(it.is_copied(partition) for partition in range(3)))
         assert {ask.session_epoch for ask in polls(it)} == {FIRST_EPOCH}
         assert len(polls(it)[-1].wants) == 3
-
-
-async def test_a_partition_that_is_left_out_of_an_answer_is_caught_up_where_it_was() -> None:
-    """It resynchronises while it stays in the session: the broker has nothing new to tell."""
-    async with world() as it:
-        (copy, _) = await idle_lane(it, 2)
-        copy.interrupted(Trouble(Event.UNSETTLED, "a doubt"))
-        it.lane._attend(copy)
-        assert copy.state is not PartitionState.CAUGHT_UP
-        await until(lambda: caught_up(copy) and copy.trouble is None)
-
-
-async def test_an_answer_that_a_quota_has_emptied_says_nothing_of_those_it_leaves_out() -> None:
-    async with world() as it:
-        (copy, _) = await idle_lane(it, 2)
-        it.source.throttle_ms, it.source.mute = 5, True
-        await asyncio.sleep(0.1)
-        write(it.source.logs[place(0)], 1)
-        copy.interrupted(Trouble(Event.UNSETTLED, "a doubt"))
-        it.lane._attend(copy)
-        before = it.source.fetches
-        await until(lambda: copy.flowing and it.source.fetches > before + 3)
-        assert copy.state is PartitionState.COPYING
-        it.source.throttle_ms, it.source.mute = 0, False
-        await until(lambda: it.is_copied(0) and caught_up(copy))
-
-
-async def test_an_answer_from_before_a_copy_was_interrupted_is_not_taken() -> None:
-    """The source's log may be another one since."""
-    async with world(fetch_wait_ms=300) as it:
-        (copy,) = await idle_lane(it, 1)
-        asked = it.source.fetches
-        await until(lambda: it.source.fetches > asked)  # a poll hangs, from now on
-        write(it.source.logs[place(0)], 1)
-        at = copy.next_offset
-        copy.interrupted(Trouble(Event.UNSETTLED, "a doubt"))  # and nobody asks the target yet
-        await asyncio.sleep(0.5)
-        assert copy.next_offset == at
-        it.lane._attend(copy)
-        await until(lambda: it.is_copied(0))
 
 
 async def test_partitions_of_two_isolations_are_read_from_one_broker_each_by_its_own() -> None:
