@@ -67,6 +67,7 @@ class Lane:
             str, tuple[bool, bool]
         ] = {}  # whether they were exclusive, and alive, at the last look
         self._routes: dict[MirrorPartition, Route] = {}
+        self._leaderless: dict[MirrorPartition, Route] = {}  # on either side
         self._by_topic: dict[str, dict[MirrorPartition, Route]] = {}  # by the names at both ends
         self._moved: dict[PartitionCopy, None] = {}  # of whom there is something new to report
         self._exclusive: dict[MirrorPartition, None] = {}  # who needs an exclusive lease, as of `_note_moved`
@@ -125,6 +126,7 @@ class Lane:
         self._retire(route)
         await self._settled(route)
         self._routes.pop(key, None)
+        self._leaderless.pop(key, None)
         for topic in (key.source_topic, key.target_topic):
             self._by_topic[topic].pop(key, None)
         self._note_moved()
@@ -235,6 +237,10 @@ class Lane:
             self._move_fetches(route, source_leader)
         if target_leader != route.target_leader:
             self._move_appends(route, target_leader)
+        if source_leader is None or target_leader is None:
+            self._leaderless[copy.spec.partition] = route
+        else:
+            self._leaderless.pop(copy.spec.partition, None)
 
     def _move_fetches(self, route: Route, leader: Leader | None) -> None:
         if route.source_leader is not None:
@@ -287,8 +293,8 @@ class Lane:
             now = asyncio.get_running_loop().time()
             look = now - looked_at >= LOOK_INTERVAL_S
             looked_at = now if look else looked_at
-            routes = [r for r in self._routes.values() if look or not (r.source_leader and r.target_leader)]
-            active = [r for r in routes if not r.copy.over]
+            routes = self._routes if look else self._leaderless
+            active = [route for route in routes.values() if not route.copy.over]
             for end in {id(end): end for r in active for end in (r.source, r.target)}.values():
                 if id(end) not in self._asked:
                     self._spawn(self._ask_again(end))
