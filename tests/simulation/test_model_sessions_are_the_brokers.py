@@ -41,8 +41,10 @@ class Step(NamedTuple):
 def script(seed: int) -> list[Step]:
     chance = random.Random(seed)
     kinds = ["goes on"] * 12 + ["begins", "without a session", "wrong epoch", "unknown session"]
-    ends = dict.fromkeys(range(PARTITIONS), 0)
-    steps = [Step((), dict.fromkeys(range(PARTITIONS), 0), (), "begins")]
+    ends = dict.fromkeys(range(PARTITIONS), 1)
+    everything = tuple(range(PARTITIONS))
+    # What can be written to can be read: a broker that has not heard of a new topic yet refuses fetches.
+    steps = [Step(everything, dict.fromkeys(everything, 0), (), "begins")]
     for _ in range(STEPS):
         grows = tuple(p for p in range(PARTITIONS) if chance.random() < 0.25)
         for partition in grows:
