@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from heliograph.wire.kernels import machine_code
 from heliograph.wire.kernels.loading import Kernels, failure, loaded, ready
+from heliograph.wire.kernels.proof import prove
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +39,38 @@ def test_what_waits_gets_kernels_and_says_so(kernels: Kernels) -> None:
     assert loaded() is kernels
     assert ready()
     assert failure() is None
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("scan", lambda *_: (1, 151)),
+        ("join", lambda *_: True),
+        ("match", lambda *_: (1, 9)),
+        ("split", lambda *_: 1),
+    ],
+)
+def test_a_kernel_that_gives_wrong_answers_is_not_used(
+    kernels: Kernels, name: str, wrong: Callable[..., Any]
+) -> None:
+    prove(kernels)
+    with pytest.raises(RuntimeError, match=f"kernel {name} does not"):
+        prove(replace(kernels, **{name: wrong}))
+
+
+def test_where_numba_may_not_compile_batches_go_as_they_are() -> None:
+    code = """
+from heliograph.wire.kernels import loading
+from heliograph.model.errors import HeliographError
+try:
+    loading.wait()
+except HeliographError as error:
+    print(loading.ready(), error.message)
+"""
+    said = run(code, NUMBA_DISABLE_JIT="1")
+    assert said == (
+        "False the compiled kernels cannot be used: numba is told not to compile (NUMBA_DISABLE_JIT)"
+    )
 
 
 def test_a_start_does_not_wait_and_an_end_does_not_break_it() -> None:

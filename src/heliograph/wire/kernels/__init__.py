@@ -1,7 +1,7 @@
 """Loops over records and small batches as machine code, by numba. Bytes in, numbers out: no I/O, and nothing of the
 copier.
 
-    loading.py        loads all of them in a thread; until then batches go as they are
+    loading.py        loads all of them in a thread; until then batches go as they are; proof.py: whether they work
     machine_code.py   where compiled kernels are kept            __main__.py: fills that place
     scanning.py       a fetch answer's batches, checksums verified; rows.py: as which columns
     joining.py        many batches' records as one batch's; progress.py: how far

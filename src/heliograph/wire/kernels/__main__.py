@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import sys
 
+from heliograph.model.errors import HeliographError
 from heliograph.wire.kernels.loading import wait
 from heliograph.wire.kernels.machine_code import directory
 
 
 def main() -> int:
-    wait()
+    try:
+        wait()
+    except HeliographError as error:
+        sys.stderr.write(f"error: {error.message}\n")
+        return error.exit_code
     place = directory()
     if place is None:
         sys.stderr.write(

@@ -40,6 +40,8 @@ def kernel(signature: Any) -> Callable[[_F], _F]:
     """numba compiles it for this signature now. Where the cache cannot be used it is compiled in memory."""
 
     def compiled(function: _F) -> _F:
+        if numba.config.DISABLE_JIT:
+            raise RuntimeError("numba is told not to compile (NUMBA_DISABLE_JIT)")
         place = directory()
         if place is not None:
             # OSError: the disk is full. RuntimeError: numba finds no place by this directory.

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from heliograph.model.errors import HeliographError
+
 _PACKAGE = "heliograph.wire.kernels"
 
 
@@ -53,10 +55,11 @@ class _Loading:
                 if self._leave.is_set():
                     return
                 found[name] = getattr(import_module(f"{_PACKAGE}.{module}"), name)
+            kernels = Kernels(**found)
+            import_module(f"{_PACKAGE}.proof").prove(kernels)
+            self.kernels = kernels
         except Exception as failure:  # noqa: BLE001 (whatever it is, batches go on as they are)
             self.failure = failure
-        else:
-            self.kernels = Kernels(**found)
 
     def _end(self) -> None:
         self._leave.set()
@@ -89,5 +92,8 @@ def wait(timeout_s: float | None = None) -> Kernels:
     """Starts loading if nobody has, and waits: for who cannot do without. Blocks; never on an event loop."""
     _loading.start().join(timeout_s)
     if _loading.kernels is None:
-        raise RuntimeError("the kernels are not loaded") from _loading.failure
+        raise HeliographError(
+            f"the compiled kernels cannot be used: {_loading.failure or 'they are not loaded yet'}",
+            hint="python -m heliograph.wire.kernels",
+        ) from _loading.failure
     return _loading.kernels
