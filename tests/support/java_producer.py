@@ -29,14 +29,14 @@ END_TIMEOUT_S = 20.0
 
 def produce_mixed_with_java(bootstrap: str, *topics: str, count: int, seed: int = 0) -> int:
     """As `produce_mixed` of workload.py, record for record; for hundreds of records: each is a call or two."""
-    with _java() as java:
-        producers = [_producer(java, bootstrap, codec) for codec in CODECS]
+    with java() as jvm:
+        producers = [_producer(jvm, bootstrap, codec) for codec in CODECS]
         sent = []
         for nth, topic in enumerate(topics):
             partitions = partition_count(bootstrap, topic)
             for number, record in enumerate(mixed_records(seed + nth, count)):
                 producer = producers[number // STRETCH_RECORDS % len(producers)]
-                sent.append(producer.send(_java_record(java, topic, number % partitions, record)))
+                sent.append(producer.send(_java_record(jvm, topic, number % partitions, record)))
         for producer in producers:
             producer.close()  # waits for all that was sent
         _demand_delivery(sent)
@@ -76,7 +76,8 @@ def _java_record(java: Any, topic: str, partition: int, record: Record) -> Any:
 
 
 @contextlib.contextmanager
-def _java() -> Iterator[Any]:
+def java() -> Iterator[Any]:
+    """A JVM with Kafka's classes, as py4j shows it."""
     port, token, process = launch_gateway(
         jarpath=str(_py4j_jar()),
         classpath=os.path.join(kafka_libs(DEFAULT_KAFKA), "*"),
