@@ -13,6 +13,7 @@ from heliograph.model.states import StopReason
 from heliograph.wire.batch import Codec, payload_equal, read_header
 from heliograph.wire.compare import first_difference
 from heliograph.wire.error_codes import ErrorCode
+from heliograph.wire.kernels import loading
 from heliograph.wire.kernels.loading import Kernels
 from heliograph.wire.runs import Run, split_runs
 
@@ -239,3 +240,20 @@ async def test_a_lane_goes_on_behind_what_another_has_merged_otherwise() -> None
         await until(lambda: it.is_copied(0))
         it.assert_same_records(0)
         assert copy.stopped is None
+
+
+async def test_where_kernels_cannot_be_loaded_a_merged_target_stops_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with world(max_merged_bytes=LIMIT_BYTES) as it:
+        it.create(0, 60)
+        it.assign(0)
+        await until(lambda: it.is_copied(0))
+        await it.lane.revoke(mirror(0))
+        monkeypatch.setattr(loading, "loaded", lambda: None)
+        monkeypatch.setattr(loading, "failure", lambda: NotImplementedError("another kind of machine"))
+        copy = it.assign(0)
+        await until(lambda: copy.stopped is not None)
+        assert copy.stopped is not None
+        assert copy.stopped.reason == StopReason.ANCHOR
+        assert "another kind of machine" in copy.stopped.message

@@ -36,6 +36,7 @@ RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 5.0
 RETRY_FORGOTTEN_S = 30.0
 MISSING_LIMIT_S = 15.0
+KERNELS_LOOK_S = 0.05
 
 
 class Resynchroniser:
@@ -191,8 +192,16 @@ async def _perform(route: Route, question: resync.Question) -> resync.Answer:
 
 async def _kernels() -> None:
     """What compares records must be loaded. That takes seconds where they are compiled first."""
-    if loading.loaded() is None:
-        await asyncio.to_thread(loading.wait)
+    loading.start()
+    while loading.loaded() is None:
+        failure = loading.failure()
+        if failure is not None:
+            raise PartitionStop(
+                StopReason.ANCHOR,
+                f"the target's last batch was merged, and this machine cannot compare it with the source's: {failure}",
+                hint="python -m heliograph.wire.kernels says what the compiled kernels lack",
+            )
+        await asyncio.sleep(KERNELS_LOOK_S)
 
 
 def _nobody_says(route: Route) -> None:

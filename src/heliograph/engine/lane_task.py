@@ -8,6 +8,7 @@ the task: the secret is nowhere else (no conf, environment, argument or log).
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -27,6 +28,9 @@ from heliograph.model.errors import HeliographError
 from heliograph.wire.kernels import loading
 
 SCHEMA = "lane long, ended string"
+KERNELS_LOOK_S = 0.2
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +111,24 @@ class LaneTask:
         clusters = LaneClusters(lane)
         orders = LaneOrders(lane, clusters, line.send, pid=os.getpid())
         loading.start()
+        kernels = loop.create_task(_say_if_kernels_fail())
         line.start()
         line.send({"type": "hello", "pid": os.getpid(), "host": socket.gethostname(), "versions": versions()})
         try:
             with tell_driver(line.send):
                 return await orders.live(failure)
         finally:
+            kernels.cancel()
             await lane.aclose()
             await clusters.aclose()
             await asyncio.to_thread(line.close)
+
+
+async def _say_if_kernels_fail() -> None:
+    while loading.loaded() is None:
+        failure = loading.failure()
+        if failure is not None:
+            words = "small batches go one by one, slowly: the compiled kernels cannot be used: %s (hint: %s)"
+            log.warning(words, failure, "python -m heliograph.wire.kernels")
+            return
+        await asyncio.sleep(KERNELS_LOOK_S)
