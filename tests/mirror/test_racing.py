@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -13,9 +14,11 @@ from heliograph.controller.plan import plan
 from heliograph.copier.lane import Lane
 from heliograph.copier.lane_clusters import LaneClusters
 from heliograph.copier.lease import Lease
+from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.settings import Settings
 from heliograph.model.states import PartitionState
+from heliograph.wire.kernels.loading import wait
 from tests.support.fault_scene import fill
 from tests.support.judge import assert_identical
 from tests.support.plain_mirror import settings_for
@@ -28,23 +31,28 @@ RECORDS = 40_000
 LIMIT_S = 90.0
 
 
+@pytest.mark.parametrize("merging", [0, 2, 4])
 def test_four_racing_copiers_of_one_partition_leave_one_copy_and_each_has_appended(
-    source_cluster: LabCluster, target_cluster: LabCluster, unique_topic: Callable[[str], str]
+    source_cluster: LabCluster, target_cluster: LabCluster, unique_topic: Callable[[str], str], merging: int
 ) -> None:
+    """`merging` of them make one append of small batches that wait, each as it finds them."""
+    wait()
     source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
     topic = unique_topic("raced")
     create_topic(source, topic, 1)
     fill(source, topic, RECORDS, partitions=1)
     slowly = {"fetch.max.bytes": "4000", "max.partition.fetch.bytes": "4000"}
-    appended = asyncio.run(_race(settings_for(source, target, [topic], consumer=slowly)))
+    copies = asyncio.run(_race(settings_for(source, target, [topic], consumer=slowly), merging))
+    appended = [copy.records for copy in copies]
     assert len(appended) == COPIERS
     assert all(records > 0 for records in appended), appended
     assert sum(appended) >= RECORDS  # one that comes second with the very same batch is told of the first's
+    assert [copy.merges > 0 for copy in copies] == [number < merging for number in range(COPIERS)]
     assert_identical(source, target, [topic], records=RECORDS)
 
 
-async def _race(settings: Settings) -> list[int]:
-    """Records that each of the copiers was told to have appended."""
+async def _race(settings: Settings, merging: int) -> list[PartitionCopy]:
+    """The copiers, when all of them have caught up; the first `merging` of them merge."""
     failures: list[BaseException] = []
     clusters = Clusters(settings)
     racers = []
@@ -56,10 +64,13 @@ async def _race(settings: Settings) -> list[int]:
         for _ in range(COPIERS):
             lane = Lane(64 << 20, failures.append)
             racers.append((lane, LaneClusters(lane, Lease.unlimited)))
-        for _, lane_clusters in racers:
+        for number, (_, lane_clusters) in enumerate(racers):
             for each in clusters.link_clusters():
                 lane_clusters.open(each)
-            lane_clusters.assign([copy.spec for copy in todo.copies])
+            specs = [copy.spec for copy in todo.copies]
+            lane_clusters.assign(
+                specs if number < merging else [replace(spec, max_merged_bytes=0) for spec in specs]
+            )
         copies = [copy for lane, _ in racers for copy in lane.copies.values()]
         async with asyncio.timeout(LIMIT_S):
             while not failures and any(  # noqa: ASYNC110 - a lane has no event for this
@@ -67,7 +78,7 @@ async def _race(settings: Settings) -> list[int]:
             ):
                 await asyncio.sleep(0.02)
         assert not failures, failures
-        return [copy.records for copy in copies]
+        return copies
     finally:
         for lane, lane_clusters in racers:
             await lane.aclose()
