@@ -20,12 +20,12 @@ def until(condition: Callable[[], Any]) -> None:
 
 
 class PlayedSpark:
-    """Session, Spark and context in one. `ends`: how each job ends, in turn; when there are none left it runs on."""
+    """Session and context in one. `ends`: how each job ends, in turn; when there are none left it runs on."""
 
     def __init__(self, *ends: str | Exception) -> None:
         self.ends = list(ends)
         self.loss: Loss | None = None
-        self.spark = self.sparkContext = self
+        self.context = self
         self.groups: list[tuple[str, str, bool]] = []
         self.pools: list[tuple[str, str]] = []
         self.cancelled: list[str] = []
@@ -45,23 +45,20 @@ class PlayedSpark:
     def setLocalProperty(self, key: str, value: str) -> None:
         self.pools.append((key, value))
 
-    def range(self, _rows: int) -> PlayedSpark:
+    def parallelize(self, _rows: list[int], _partitions: int) -> PlayedSpark:
         return self
 
-    def coalesce(self, _partitions: int) -> PlayedSpark:
+    def mapPartitions(self, _task: Any) -> PlayedSpark:
         return self
 
-    def mapInArrow(self, _task: Any, _schema: str) -> PlayedSpark:
-        return self
-
-    def collect(self) -> list[dict[str, str]]:
+    def collect(self) -> list[str]:
         if not self.ends:
             self.over.wait(SOON_S)
-            return [{"ended": "stopped by the driver"}]
+            return ["stopped by the driver"]
         end = self.ends.pop(0)
         if isinstance(end, Exception):
             raise end
-        return [{"ended": end}]
+        return [end]
 
     def cancel(self, group: str) -> None:
         self.cancelled.append(group)

@@ -20,12 +20,12 @@ SPARK_LIMIT_S = 120
 
 
 class StartedSpark:
-    """Spark, its context, its gateway and its JVM in one, as they are once they are up."""
+    """Spark's context and its JVM in one, as they are once they are up."""
+
+    gone = False
 
     def __init__(self, effective: dict[str, str]) -> None:
         self.ended: list[str] = []
-        self.stdin = None
-        self.sparkContext = self._gateway = self.proc = self
         self._jsc = SimpleNamespace(sc=lambda: self)
         self._effective = effective
 
@@ -35,18 +35,11 @@ class StartedSpark:
     def isStopped(self) -> bool:
         return bool(self.ended)
 
-    def poll(self) -> int | None:
-        return None
-
     def stop(self) -> None:
-        self.ended.append("session")
+        self.ended.append("context")
 
-    def shutdown(self) -> None:
-        self.ended.append("gateway")
-
-    def wait(self, _timeout_s: float) -> int:
+    def end(self, _timeout_s: float) -> None:
         self.ended.append("JVM")
-        return 0
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +50,7 @@ def _temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def started(monkeypatch: pytest.MonkeyPatch, **effective: str) -> StartedSpark:
     spark = StartedSpark({key.replace("_", "."): value for key, value in effective.items()})
-    monkeypatch.setattr(session, "_start", lambda *_: spark)
+    monkeypatch.setattr(session, "_start", lambda *_: (spark, spark))
     return spark
 
 
@@ -68,14 +61,14 @@ def started(monkeypatch: pytest.MonkeyPatch, **effective: str) -> StartedSpark:
         ("spark.executor.pyspark.memory", "1g", "address space"),
     ],
 )
-def test_what_cannot_work_is_refused_wherever_spark_has_it_from_and_the_session_is_ended(
+def test_what_cannot_work_is_refused_wherever_spark_has_it_from_and_spark_is_ended(
     key: str, value: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spark = started(monkeypatch, **{key: value})
     with pytest.raises(UsageError, match=reason) as refused:
         Session(SparkSettings())
     assert "spark-defaults.conf" in refused.value.hint
-    assert spark.ended == ["session", "gateway", "JVM"]
+    assert spark.ended == ["context", "JVM"]
     assert not list(tmp_path.iterdir())
 
 

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from heliograph.engine import session
+from heliograph.engine import session, spark_jvm
 from heliograph.engine.session import CONTEXT_STOPPED, JVM_GONE, ContextWatch, Session
+from heliograph.engine.spark_jvm import SparkJvm
 
 SOON_S = 5.0
 
@@ -19,7 +20,8 @@ SOON_S = 5.0
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "CONTEXT_WATCH_S", 0.01)
-    monkeypatch.setattr(session, "JVM_END_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(session, "CONTEXT_END_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(spark_jvm, "END_TIMEOUT_S", 0.1)
 
 
 class Jvm:
@@ -49,8 +51,9 @@ class Jvm:
 def session_on(jvm: Jvm) -> Session:
     """As `Session` is once it is up."""
     made = object.__new__(Session)
-    made._jvm = cast(Any, jvm)
-    made._context = ContextWatch(jvm)
+    made._jvm = object.__new__(SparkJvm)
+    made._jvm.process = cast(Any, jvm)
+    made._watch = ContextWatch(jvm)
     return made
 
 
@@ -66,7 +69,7 @@ def test_a_running_spark_is_not_lost() -> None:
     time.sleep(0.1)
     assert running.loss is None
     assert not running.lost
-    running._context.end()
+    running._watch.end()
 
 
 def test_a_context_that_was_stopped_in_a_living_jvm_is_lost() -> None:
@@ -82,7 +85,7 @@ def test_a_jvm_that_is_gone_is_lost_at_once() -> None:
     running = session_on(jvm)
     jvm.exit_code = 137
     assert running.loss is JVM_GONE
-    running._context.end()
+    running._watch.end()
 
 
 def test_a_question_that_fails_is_asked_again() -> None:
@@ -104,9 +107,9 @@ def test_a_frozen_jvm_holds_up_neither_the_question_nor_the_end() -> None:
     jvm.answer = jvm.hang
     running = session_on(jvm)
     removed: list[str] = []
-    gateway = SimpleNamespace(shutdown=jvm.hang)
-    context = SimpleNamespace(_gateway=gateway, cancelAllJobs=jvm.hang, cancelJobGroup=lambda _: jvm.hang())
-    running.spark = SimpleNamespace(sparkContext=context, stop=jvm.hang)
+    running._jvm.gateway = SimpleNamespace(shutdown=jvm.hang)
+    running.context = SimpleNamespace(cancelAllJobs=jvm.hang, cancelJobGroup=lambda _: jvm.hang())
+    running._stop_spark = jvm.hang
     running._directory = cast(Any, SimpleNamespace(remove=lambda: removed.append("directory")))
     begun = time.monotonic()
     assert running.loss is None

@@ -50,7 +50,7 @@ def test_pack_answers_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert answer["size_bytes"] == Path("mine.tar.gz").stat().st_size
     assert answer["files"] == 4
     assert answer["spark_conf"] == {"spark.archives": "mine.tar.gz#environment"}
-    assert set(answer["versions"]) == {"heliograph", "code", "python", "pyspark", "pyarrow", "platform"}
+    assert set(answer["versions"]) == {"heliograph", "code", "python", "pyspark", "platform"}
 
 
 def test_pack_to_a_place_that_cannot_be_written_exits_2_with_a_hint(

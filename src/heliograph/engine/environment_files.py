@@ -29,7 +29,7 @@ _ROOT = "heliograph"
 _LANE_MODULES = """
 import sys
 there_before = set(sys.modules)
-import heliograph.engine.lane_task, pandas, pyspark.worker
+import heliograph.engine.lane_task, pyspark.worker
 print(*sorted({name.partition(".")[0] for name in set(sys.modules) - there_before}))
 """
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -42,8 +42,6 @@ _NOTHING = re.compile(r"(?!)")
 _SPARK_HOME = frozenset(
     {"jars", "bin", "sbin", "examples", "data", "licenses", "python", "R", "kubernetes", "yarn"}
 )
-# Half of PyArrow: stores in the cloud and a protocol, all optional to it.
-_NOT_NEEDED_LIBRARIES = re.compile(r"libarrow_(flight|s3|gcs|azure)|_(flight|s3fs|gcsfs|azurefs)\.")
 # Extension modules that no lane loads, and that would bring a graphical desktop's libraries with them.
 _NOT_NEEDED_MODULES = re.compile(
     r"_tkinter|_curses|readline|nis|ossaudiodev|_sqlite3|_dbm|_gdbm|_test|_xxtest|xxlimited"
@@ -176,7 +174,7 @@ def _wanted(entry: PurePosixPath) -> bool:
     outside = ".." in folders or (not folders and entry.suffix == ".pth")
     of_spark = len(folders) > 1 and folders[0] == "pyspark" and folders[1] in _SPARK_HOME
     not_needed = _NOT_NEEDED_FOLDERS & set(folders) or entry.suffix in _NOT_NEEDED_SUFFIXES
-    return not (outside or of_spark or not_needed or _NOT_NEEDED_LIBRARIES.match(entry.name))
+    return not (outside or of_spark or not_needed)
 
 
 def _tree(folder: Path, place: PurePosixPath, left_out: re.Pattern[str] = _NOTHING) -> Iterator[PackedFile]:

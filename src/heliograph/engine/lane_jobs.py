@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import dropwhile, takewhile
 
-from heliograph.engine.lane_task import SCHEMA, LaneTicket, task_for
+from heliograph.engine.lane_task import LaneTicket, task_for
 from heliograph.engine.session import Loss, Session
 from heliograph.engine.versions import why_it_never_began
 from heliograph.model.events import Event
@@ -92,15 +92,15 @@ class LaneJobs:
             wait_s = min(wait_s * 2, BACKOFF_MAX_S)
 
     def _run_once(self, ticket: LaneTicket) -> str:
-        spark = self._session.spark
+        context = self._session.context
         name = f"heliograph lane {ticket.lane}"
         try:
-            spark.sparkContext.setJobGroup(job_group(ticket.lane), name, interruptOnCancel=True)
-            spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"lane-{ticket.lane}")
-            rows = spark.range(1).coalesce(1).mapInArrow(task_for(ticket), SCHEMA).collect()
+            context.setJobGroup(job_group(ticket.lane), name, interruptOnCancel=True)
+            context.setLocalProperty("spark.scheduler.pool", f"lane-{ticket.lane}")
+            ends = context.parallelize([ticket.lane], 1).mapPartitions(task_for(ticket)).collect()
         except Exception as problem:  # noqa: BLE001 - whatever Spark raises, the lane is over and is started again
             return cause_of(problem)
-        return str(rows[0]["ended"]) if rows else "no result"
+        return str(ends[0]) if ends else "no result"
 
 
 def job_group(lane: int) -> str:

@@ -11,11 +11,9 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
-
-import pyarrow
 
 from heliograph.copier.lane import Lane
 from heliograph.copier.lane_clusters import LaneClusters
@@ -27,7 +25,6 @@ from heliograph.engine.versions import versions
 from heliograph.model.errors import HeliographError
 from heliograph.wire.kernels import loading
 
-SCHEMA = "lane long, ended string"
 KERNELS_LOOK_S = 0.2
 
 log = logging.getLogger(__name__)
@@ -41,14 +38,13 @@ class LaneTicket:
     secret: bytes = field(repr=False)
 
 
-def task_for(ticket: LaneTicket) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """The function for mapInArrow: one row in, the lane's life, one row out."""
+def task_for(ticket: LaneTicket) -> Callable[[Iterable[Any]], Iterator[str]]:
+    """The function for mapPartitions: the lane's life, then why it ended."""
 
-    def run(rows: Iterator[Any]) -> Iterator[Any]:
-        for _ in rows:
+    def run(rows: Iterable[Any]) -> Iterator[str]:
+        for _ in rows:  # Spark's own writer waits for somebody to read them
             pass
-        ended = run_lane(ticket)
-        yield pyarrow.RecordBatch.from_pydict({"lane": [ticket.lane], "ended": [ended]})
+        yield run_lane(ticket)
 
     return run
 

@@ -137,7 +137,7 @@ class Lanes:
         address = (host or bound_host, port)
         if self.session.conf("spark.decommission.enabled") == "true":
             groups = {lane: job_group(lane) for lane in range(count)}
-            self._leaving = DecommissionWatch(self.session.spark.sparkContext, groups, self._hand_back)
+            self._leaving = DecommissionWatch(self.session.context, groups, self._hand_back)
         self._jobs.start(
             [
                 LaneTicket(lane=lane, address=address, memory_bytes=self._memory_bytes, secret=self._secret)

@@ -36,7 +36,6 @@ _NEVER_BEGAN = {
 
 def versions() -> dict[str, str]:
     """Of this process: of a lane its executor's, of the driver its own."""
-    import pyarrow
     from pyspark.version import __version__ as pyspark_version
 
     return {
@@ -44,7 +43,6 @@ def versions() -> dict[str, str]:
         "code": code_digest(Path(heliograph.__file__).parent),
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
         "pyspark": pyspark_version,
-        "pyarrow": str(pyarrow.__version__),
         "platform": " ".join((sysconfig.get_platform(), *platform.libc_ver())).strip(),
     }
 

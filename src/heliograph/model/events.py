@@ -35,6 +35,7 @@ class Event(StrEnum):
     LANE_LEAVING = "lane_leaving"
     FEW_LANES = "few_lanes"
     SPARK_OPEN = "spark_open"
+    SPARK_ERROR = "spark_error"
     TOPIC_CREATED = "topic_created"
     CLUSTER_AWAY = "cluster_away"
     PLAN_WARNING = "plan_warning"
