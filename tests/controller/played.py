@@ -134,6 +134,7 @@ class FakeLanes:
         self.start_s, self.come_up, self.local_slots, self.deaf = start_s, come_up, local_slots, deaf
         self.slots_s = slots_s
         self.session = SimpleNamespace(lost=False, ui_address=None)
+        self.is_made = False
         self.started = 0
         self.closed = threading.Event()
         self.sent: list[tuple[int, str]] = []
@@ -149,6 +150,7 @@ class FakeLanes:
     ) -> Lanes:
         time.sleep(self.start_s)
         self.on_event, self.grants = on_event, grants
+        self.is_made = True
         return self.made
 
     @property

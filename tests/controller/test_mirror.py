@@ -19,6 +19,7 @@ from heliograph.controller.lane_keeper import NO_SLOT_HINT
 from heliograph.controller.mirror import Mirror
 from heliograph.controller.plan import CreateTopic
 from heliograph.controller.snapshot import LinkSnapshot
+from heliograph.controller.start_times import Step
 from heliograph.copier.lease import ALIVE_S
 from heliograph.engine.lanes import LaneGone, LaneNotice, LaneProgress, Lanes, LaneUp, SparkLost
 from heliograph.model.errors import ClusterUnreachable, ConfigError, EngineLost, HeliographError
@@ -209,6 +210,72 @@ async def test_a_spark_that_is_lost_ends_the_run_with_its_reason() -> None:
         await running
     assert lost.value.exit_code == 4
     assert "look at its master" in lost.value.hint
+
+
+# -- Spark starts while the run plans
+
+
+async def test_spark_starts_while_the_run_still_plans() -> None:
+    lanes = FakeLanes()
+
+    mirror = mirror_of(FakeClusters(observed(), hangs="observe"), lanes)
+    running = asyncio.create_task(mirror.run())
+    await until(lambda: lanes.is_made)
+    mirror.stop()
+    await running
+
+    assert lanes.closed.is_set()
+
+
+def test_a_plan_that_fails_gives_spark_up() -> None:
+    lanes = FakeLanes(start_s=0.2)
+    with pytest.raises(ConfigError, match="a circle"):
+        asyncio.run(mirror_of(FakeClusters(ConfigError(["a circle"])), lanes).run())
+    assert lanes.closed.is_set()
+    assert lanes.started == 0
+
+
+async def test_a_run_with_nothing_to_copy_gives_spark_up() -> None:
+    lanes = FakeLanes(start_s=0.2)
+    board = await mirror_of(FakeClusters(snapshot()), lanes, until_caught_up=True).run()
+    assert board.finished
+    assert lanes.closed.is_set()
+    assert lanes.started == 0
+
+
+async def test_a_spark_that_cannot_start_is_told_while_a_topic_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mirror_module, "DISCOVERY_S", 0.05)
+
+    def make(*_: Any) -> Lanes:
+        raise EngineLost("Spark did not start")
+
+    clusters = FakeClusters(snapshot())
+    mirror = Mirror(SETTINGS, clusters=clusters.made, make_lanes=make, make_drivership=FakeDrivership().make)
+    with pytest.raises(EngineLost, match="did not start"):
+        await asyncio.wait_for(mirror.run(), SOON_S)
+
+
+async def test_the_steps_of_the_start_are_told_once_with_the_age_of_the_process(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "heliograph")
+    lanes = FakeLanes()
+
+    mirror = mirror_of(FakeClusters(observed()), lanes, age_s=100.0)
+    running = asyncio.create_task(mirror.run())
+    await until(lambda: mirror.phase == "copying")
+    for records in (0, 3, 4):
+        lanes.on_event(LaneProgress(0, (progress(partition(0), 5 + records, records=records),)))
+    await until(lambda: mirror.board.copied_records == 4)
+    mirror.stop()
+    await running
+
+    told = [record.message for record in caplog.records if record.message.startswith("start: ")]
+    assert [line.count("after 10") for line in told] == [4, 5]
+    places = [told[1].index(step) for step in Step]
+    assert places == sorted(places)
 
 
 # -- waiting for a topic

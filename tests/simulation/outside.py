@@ -4,6 +4,7 @@ protocol beside the copier's ports. The one place that patches production code f
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
@@ -50,7 +51,7 @@ def in_the_place_of_the_outside(world: World) -> Iterator[None]:
             (election, "call", call),
             (act, "create_topic", create_topic),
             (lanes, "versions", lambda: _VERSIONS),
-            (starting, "threading", SimpleNamespace(Thread=_AtOnce)),
+            (starting, "threading", SimpleNamespace(Thread=_AtOnce, Event=threading.Event)),
             (resynchroniser, "QUESTIONS_AT_ONCE", world.plan.conditions.questions_at_once),
             *PACES,
         ):

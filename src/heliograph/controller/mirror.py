@@ -1,6 +1,7 @@
 """The driver's loop: observe and plan; be elected; then prepare the links that are ours, and keep lanes and board.
 
-    connect ─▶ plan ─▶ elect and start Spark ─▶ keep: for each link   standby ◀──▶ active ─▶ prepare ─▶ lanes copy
+    connect ─▶ plan ─▶ elect ─┬─▶ keep: for each link   standby ◀──▶ active ─▶ prepare ─▶ lanes copy
+        └───▶ start Spark ────┘
 
 Owns no durable state: kill it, start it elsewhere, and it reads where it was from the target cluster (P3). A run that
 is not elected has Spark and its lanes up all the same, and takes over when the active one is gone.
@@ -20,6 +21,7 @@ from heliograph.controller.drivership import Drivership, Role
 from heliograph.controller.lane_keeper import LaneKeeper, LaneView
 from heliograph.controller.link_roles import Failed, LinkRoles, Prepared, RoleEvent, StoodDown
 from heliograph.controller.plan import Plan, plan
+from heliograph.controller.start_times import StartTimes, Step
 from heliograph.copier.lease import ALIVE_S
 from heliograph.engine.lanes import (
     LaneEvent,
@@ -31,6 +33,7 @@ from heliograph.engine.lanes import (
     LaneUp,
     SparkLost,
 )
+from heliograph.engine.spark_conf import is_local
 from heliograph.engine.starting import Starting
 from heliograph.model.clock import clock_of_waits
 from heliograph.model.errors import ClusterUnreachable, EngineLost
@@ -43,7 +46,7 @@ WATCH_S = 1.0
 TICK_S = 0.1
 DRAIN_LIMIT_S = 5.0
 JOBS_END_LIMIT_S = 3.0
-GIVE_UP_LIMIT_S = 8.0  # a Spark that starts on this machine is there by then and can be ended in good order
+GIVE_UP_LIMIT_S = 8.0  # most masters have answered by then, and Spark can be ended in good order
 
 log = logging.getLogger("heliograph")
 
@@ -52,7 +55,8 @@ MirrorEvent = LaneEvent | RoleEvent
 
 
 class Mirror:
-    """One run. `on_tick(mirror)` is called a few times a second, for displays."""
+    """One run. `on_tick(mirror)` is called a few times a second, for displays. `age_s`: how long the process has been
+    running already."""
 
     def __init__(
         self,
@@ -63,6 +67,7 @@ class Mirror:
         clusters: Clusters | None = None,
         make_lanes: Callable[..., Lanes] = Lanes,
         make_drivership: Callable[..., Drivership] = Drivership,
+        age_s: float = 0.0,
     ) -> None:
         self.settings = settings
         self.board = Board([], [], planned=False)
@@ -79,6 +84,7 @@ class Mirror:
         self._keeper: LaneKeeper | None = None
         self._clusters = clusters or Clusters(settings)
         self._make_lanes = make_lanes
+        self._times = StartTimes(age_s)
         self._starting: Starting | None = None
         self._engine: Lanes | None = None
 
@@ -124,19 +130,24 @@ class Mirror:
 
     async def _begin(self) -> None:
         await self._clusters.connect()
-        todo = await self._first_plan()
+        self._times.reached(Step.CONNECTED)
+        # It takes longer than everything else that comes before the first record. If it turns out that there is
+        # nothing to copy, or the plan fails, it is given up.
+        self._starting = self._start_spark()
+        todo = await self._first_plan(self._starting)
         if todo is None:
             return
+        self._times.reached(Step.PLANNED)
         self.board = Board(todo.copies, todo.refusals)
         for row in self.board.stopped:
             _say_stopped(row)
         if todo.copies and not self._stop.is_set():
             self._roles = self._elect()
-            await self._start_lanes(self._roles, len(todo.copies))
+            await self._start_lanes(self._starting, len(todo.copies))
 
     # -- observe, plan
 
-    async def _first_plan(self) -> Plan | None:
+    async def _first_plan(self, starting: Starting) -> Plan | None:
         """The first plan that has a partition; None when the run ends before."""
         told: set[str] = set()
         self.phase = "planning"
@@ -153,6 +164,7 @@ class Mirror:
             self._on_tick(self)
             if await self._stopped_within(DISCOVERY_S):
                 return None
+            starting.check()  # else nobody would hear of it before a topic is there
             todo = await self._look_again()
 
     async def _look_again(self) -> Plan | None:
@@ -199,20 +211,26 @@ class Mirror:
 
     # -- lanes
 
-    async def _start_lanes(self, roles: LinkRoles, partitions: int) -> None:
-        self.phase = "starting Spark"
-        self._on_tick(self)
+    def _start_spark(self) -> Starting:
         loop = asyncio.get_running_loop()
 
         def hand_over(event: LaneEvent) -> None:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._events.put_nowait, event)
 
+        spark, memory_bytes = self.settings.spark, self.settings.lane_memory_bytes
+        return Starting(lambda: self._make_lanes(spark, memory_bytes, hand_over, self._grants))
+
+    def _grants(self) -> Mapping[str, float]:
+        """Asked from other threads, and by lanes only: these are started after the election has begun."""
+        return self._roles.grants() if self._roles is not None else {}
+
+    async def _start_lanes(self, starting: Starting, partitions: int) -> None:
+        self.phase = "starting Spark"
+        self._on_tick(self)
         settings = self.settings
-        self._starting = Starting(
-            lambda: self._make_lanes(settings.spark, settings.lane_memory_bytes, hand_over, roles.grants)
-        )
-        engine = self._engine = await self._starting.wait()
+        engine = self._engine = await starting.wait()
+        self._times.reached(Step.SPARK_UP)
         # Whatever asks the JVM does so beside the event loop, which has leases to keep.
         self.ui_address = await asyncio.to_thread(lambda: engine.session.ui_address)
         slots = await asyncio.to_thread(lambda: engine.slots) if settings.lanes is None else 0
@@ -296,8 +314,11 @@ class Mirror:
             case Failed(problem):
                 raise problem
             case LaneUp():
+                self._times.reached(Step.LANE_UP)
                 self._keeper.up(event, now)
             case LaneProgress(number, rows):
+                if not self._times.complete and any(progress.records for progress in rows):
+                    self._times.reached(Step.FIRST_RECORD)
                 for progress in rows:
                     _say_change(self.board.report(number, progress))
             case LaneNotice(_, partition, code, words):
@@ -321,7 +342,8 @@ class Mirror:
             else:
                 await self._step_down()
                 if self._starting is not None:
-                    await asyncio.to_thread(self._starting.give_up, GIVE_UP_LIMIT_S)
+                    local = is_local(self.settings.spark.master)
+                    await asyncio.to_thread(self._starting.give_up, GIVE_UP_LIMIT_S, kill=local)
         finally:
             await self._clusters.aclose()
 

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from heliograph.interface.cli import logs, output
 from heliograph.interface.cli.config_path import ConfigArgument, ConfigOption
+from heliograph.interface.cli.process_age import process_age_s
 from heliograph.interface.cli.run_display import display_for
 from heliograph.interface.config_file import find_config, read_settings
 from heliograph.lab.java import find_java
@@ -64,7 +65,7 @@ async def mirror(settings: Settings, *, until_caught_up: bool) -> Any:
     from heliograph.controller.status import live_document
 
     with display_for() as show:
-        run = Mirror(settings, until_caught_up=until_caught_up, on_tick=show)
+        run = Mirror(settings, until_caught_up=until_caught_up, on_tick=show, age_s=process_age_s())
         live = LiveSocket(lambda: live_document(run))
         stop_on_signals(run.stop)
         await live.start()
