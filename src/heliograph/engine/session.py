@@ -15,14 +15,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from heliograph.engine.background import in_background
+from heliograph.engine.class_archive import discard, options_for
 from heliograph.engine.environment import lane_python
 from heliograph.engine.run_directory import RunDirectory, sweep
 from heliograph.engine.spark_conf import check_conf, conf_for, local_slots, network_warning
-from heliograph.engine.spark_jvm import END_TIMEOUT_S, SparkJvm, not_ours
+from heliograph.engine.spark_jvm import END_TIMEOUT_S, JvmDied, SparkJvm, not_ours
 from heliograph.engine.spark_lines import LOG4J
 from heliograph.model.events import Event
 from heliograph.model.settings import DEFAULT_LANE_MEMORY_BYTES, SparkSettings
@@ -78,10 +80,15 @@ class ContextWatch:
 
 
 class Session:
-    """A running Spark with a directory of its own, both gone after `stop`."""
+    """A running Spark with a directory of its own, both gone after `stop`. `class_archive`: options of a JVM that makes
+    an archive of its classes, instead of those to use the one that is there."""
 
     def __init__(
-        self, settings: SparkSettings, *, lane_memory_bytes: int = DEFAULT_LANE_MEMORY_BYTES
+        self,
+        settings: SparkSettings,
+        *,
+        lane_memory_bytes: int = DEFAULT_LANE_MEMORY_BYTES,
+        class_archive: str | None = None,
     ) -> None:
         check_conf(settings.conf)
         check_launch(os.environ)
@@ -92,8 +99,16 @@ class Session:
         sweep()
         self._directory = RunDirectory()
         try:
-            conf = conf_for(settings, self._directory.path, lane_memory_bytes)
-            self._jvm, self.context = _start(conf, python, self._directory.path)
+            archive = options_for(settings.master) if class_archive is None else class_archive
+            conf = partial(conf_for, settings, self._directory.path, lane_memory_bytes)
+            try:
+                self._jvm, self.context = _start(conf(archive), python, self._directory.path)
+            except JvmDied:
+                if not archive or class_archive is not None:
+                    raise
+                # The JVM looks at an archive's header only: what is broken further on kills it.
+                self._jvm, self.context = _start(conf(), python, self._directory.path)
+                discard()
         except BaseException:
             self._directory.remove()
             raise
@@ -163,13 +178,14 @@ class Session:
     def cancel_all(self) -> None:
         in_background("spark-cancel", self.context.cancelAllJobs).join(CONTEXT_END_TIMEOUT_S)
 
-    def stop(self, *, jvm_end_timeout_s: float = END_TIMEOUT_S) -> None:
-        """End the context, its JVM and its files, whatever state they are in."""
+    def stop(self, *, jvm_end_timeout_s: float = END_TIMEOUT_S) -> int:
+        """End the context, its JVM and its files, whatever state they are in. The JVM's exit code."""
         self._watch.end()
         if not self._jvm.gone:
             in_background("spark-stop", self._stop_spark).join(CONTEXT_END_TIMEOUT_S)
-        self._jvm.end(jvm_end_timeout_s)
+        exit_code = self._jvm.end(jvm_end_timeout_s)
         self._directory.remove()
+        return exit_code
 
 
 def _start(conf: Mapping[str, str], python: str, directory: Path) -> tuple[SparkJvm, Any]:

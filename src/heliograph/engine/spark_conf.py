@@ -115,16 +115,19 @@ def _is_on(conf: Mapping[str, str], key: str) -> bool:
 
 
 def conf_for(
-    settings: SparkSettings, directory: Path, lane_memory_bytes: int = DEFAULT_LANE_MEMORY_BYTES
+    settings: SparkSettings,
+    directory: Path,
+    lane_memory_bytes: int = DEFAULT_LANE_MEMORY_BYTES,
+    class_archive: str = "",
 ) -> dict[str, str]:
-    """All Spark properties: ours, then the user's over them."""
+    """All Spark properties: ours, then the user's over them. `class_archive`: the JVM's options about one."""
     own = {
         **_DEFAULTS,
         "spark.master": local_master(settings.master, len(os.sched_getaffinity(0))),
         "spark.local.dir": str(directory),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.driver.extraJavaOptions": f"{_LEAN_JVM} -Djava.io.tmpdir={directory}"
-        f" -Dlog4j2.configurationFile={directory / 'log4j2.properties'}",
+        f" -Dlog4j2.configurationFile={directory / 'log4j2.properties'} {class_archive}".rstrip(),
     }
     if len(str(directory)) > SOCKET_DIRECTORY_LIMIT:
         own["spark.python.unix.domain.socket.enabled"] = "false"

@@ -80,8 +80,8 @@ class SparkJvm:
     def gone(self) -> bool:
         return self.process.poll() is not None
 
-    def end(self, timeout_s: float = END_TIMEOUT_S) -> None:
-        """In whatever state it is. Another one may be started after that."""
+    def end(self, timeout_s: float = END_TIMEOUT_S) -> int:
+        """In whatever state it is. Another one may be started after that. Its exit code."""
         from pyspark import SparkContext
 
         in_background("spark-stop", self.gateway.shutdown).join(END_TIMEOUT_S)
@@ -95,3 +95,4 @@ class SparkJvm:
             self.process.wait()
         if SparkContext._gateway is self.gateway:
             SparkContext._gateway = SparkContext._jvm = None
+        return self.process.wait()

@@ -36,6 +36,7 @@ class Event(StrEnum):
     FEW_LANES = "few_lanes"
     SPARK_OPEN = "spark_open"
     SPARK_ERROR = "spark_error"
+    SPARK_ARCHIVE = "spark_archive"
     TOPIC_CREATED = "topic_created"
     CLUSTER_AWAY = "cluster_away"
     PLAN_WARNING = "plan_warning"
