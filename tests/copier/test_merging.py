@@ -7,6 +7,7 @@ import pytest
 from heliograph.copier.budget import ByteBudget, Parcel
 from heliograph.copier.merging import WORTH_BYTES, merging_pays
 from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.model.events import Event
 from heliograph.model.position import SEQUENCES
 from heliograph.model.producer_id import producer_id
 from heliograph.model.states import StopReason
@@ -123,11 +124,14 @@ def test_after_a_merged_batch_was_refused_its_batches_go_one_by_one(code: int) -
     copy.refused(code, "")
     assert copy.stopped is None
     assert copy.wants_resync
+    assert copy.trouble is not None  # until it has advanced
+    assert copy.trouble.event is Event.APPEND_REFUSED
     assert copy.durable is not None
     copy.synced(synced_at(1, state_ms=NOW_MS))
     give(copy, *(batch(at) for at in range(1, 7)))
     assert taken(copy) == [(1, 1)]
     copy.appended(1)
+    assert copy.trouble is None
     assert taken(copy) == [(2, 1), (3, 1), (4, 3)]
 
 

@@ -321,7 +321,11 @@ class PartitionCopy:
             self._drained()
         elif isinstance(demand, PartitionStop) and append.batches > 1:
             self._singly_until = append.end.source  # whichever of them it is, it must be met by itself
-            self._resync_later(self.trouble)
+            # Told: who waits for its turn again, in no trouble, is taken for a lane that hangs.
+            words = (
+                f"append of {append.batches} batches at {at}: {ErrorCode.name_of(code)}; they go one by one"
+            )
+            self._resync_later(Trouble(Event.APPEND_REFUSED, words))
         elif isinstance(demand, PartitionStop):
             self.stop(demand)
         else:
