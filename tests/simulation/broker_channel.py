@@ -91,7 +91,7 @@ class Channel:
             return Answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         view = memoryview(bytearray(batch))
         answer = log.produce(self._node, view, topic_id)
-        log.executed(answer, believed_epoch, read_header(view).base_sequence)
+        log.executed(answer, believed_epoch, read_header(view))
         return answer
 
     def look(self) -> None:

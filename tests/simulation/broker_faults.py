@@ -14,6 +14,7 @@ from .group_side import SimGroup
 from .judge import PartitionJudge
 from .model_broker import ModelPartition, Waiting
 from .sim_cluster import SimCluster
+from .source_content import MOST_BYTES
 from .source_log import SourceLog
 from .target_log import TargetLog
 
@@ -48,6 +49,7 @@ class BrokerFaults:
             "source truncated": self._truncate_source,
             "source recreated": self._recreate_source,
             "rights are lost": self._take_rights,
+            "target takes less": self._lower_sizes,
         }
 
     def _later(self, least_s: float, most_s: float, do: Callable[..., None], *what: object) -> None:
@@ -245,6 +247,14 @@ class BrokerFaults:
                 return
             partition.rules = replace(partition.rules, log_append_time=True)
             judge.target_stamps()
+
+    def _lower_sizes(self) -> None:
+        """Somebody lowers max.message.bytes of a target topic; every batch of the source is small enough still."""
+        name = self._chance.choice(list(self._target_cluster.topics))
+        sizes = self._world.sizes[name] = replace(self._world.sizes[name], max_message_bytes=MOST_BYTES)
+        for log in self._target_cluster.topics[name].logs:
+            if log.partition is not None:
+                log.partition.rules = replace(log.partition.rules, sizes=sizes)
 
     def _source(self) -> SourceLog:
         return self._chance.choice(self._world.judges).source

@@ -26,8 +26,6 @@ from .sim_ports import _span
 if TYPE_CHECKING:
     from .sim_driver import SimDriver
 
-CONFIG = TopicConfig(own={}, effective={})
-
 
 class DriverClient(SimClient):
     """Also a way to the coordinator of a group, and to create topics."""
@@ -97,8 +95,10 @@ class DriverClusters(Clusters):
             ours = producer_id(source.cluster_id, topic.name)
             pairs = zip(topic.logs, theirs.logs, strict=True)
             sights = {n: _sight(a.partition, b.partition, ours) for n, (a, b) in enumerate(pairs)}
+            # What the topic is created with is what the source's has: both take batches of one size.
+            config = TopicConfig(own=topic.configs, effective=topic.configs)
             sources.append(
-                SourceTopic(name=topic.name, replication_factor=1, config=CONFIG, partitions=sights)
+                SourceTopic(name=topic.name, replication_factor=1, config=config, partitions=sights)
             )
             if theirs.exists:
                 config = TopicConfig(own=theirs.configs, effective=theirs.configs)

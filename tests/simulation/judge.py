@@ -1,6 +1,7 @@
 """The one judge: P1 to P4 of every target log, at every step and at the end; and that each copy ends or says why not.
 
-P1, P2, P4  up to the high watermark every target batch is the source's at the same offsets, and none is missing
+P1, P2, P4  up to the high watermark every record of the target is the source's at the same offset, and none is missing
+P5          in batches of the source's codec, however many of its batches are in one
 P3, P6      where the logs were changed from outside, the copy is stopped, with a reason that the fault explains, and
             nobody went on behind it
 liveness    when the faults are over, all is copied, or the partition was stopped as above
@@ -13,11 +14,14 @@ from typing import TYPE_CHECKING
 from heliograph.cluster.properties import ClientProperties
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import PartitionState, StopReason
-from heliograph.wire.batch import payload_equal, read_header
+from heliograph.wire.batch import BatchHeader, read_header
+from heliograph.wire.error_codes import ErrorCode
 
 from .model_broker import ModelPartition
 from .raw_batch import DAY_MS
 from .replica import Stored
+from .source_content import BIG_AT
+from .source_history import SourceHistory
 from .source_log import SourceLog
 from .target_log import TargetLog
 
@@ -37,6 +41,7 @@ EXPLAINED: dict[str, set[StopReason]] = {
     "big": {StopReason.TOO_LARGE},
     "big and old": {StopReason.TOO_LARGE},
     "future": {StopReason.TIMESTAMP},
+    "hole": {StopReason.HOLES},
 }
 
 
@@ -52,6 +57,8 @@ class PartitionJudge:
         self.source = source
         self.target = target
         self.excused = False
+        self.merges = 0  # appends that hold more than one batch of the source
+        self.out_of_order = 0  # appends that were refused so: somebody was first
         self.stops: dict[str, str] = {}  # what copiers of it have met: reason, words
         self._world = world
         self.kind = kind
@@ -60,8 +67,8 @@ class PartitionJudge:
         self._foreign: tuple[ModelPartition, int] | None = None
         self._behind_foreign = 0
         self._misplaced: tuple[ModelPartition, int] | None = None
-        self._source_changed_at: int | None = None
-        self._former: dict[int, Stored] = {}  # what the source held before it was changed
+        self._history = SourceHistory(source)
+        self._found_identical: tuple[object, ...] = ()
         self._target_recreated = False
         self._target_stamps = False
         self._rights_lost = False
@@ -118,13 +125,12 @@ class PartitionJudge:
 
     def source_changed(self, at: int) -> None:
         """From this offset on the source holds, or will hold, something else."""
-        self._source_changed_at = at
-        self._former = {stored.header.base_offset: stored for stored in self.source.log}
+        self._history.change(at)
 
     @property
     def loud(self) -> bool:
         """A fault has happened after which the copier need only be loud."""
-        changed = self._target_recreated or self._target_stamps or self._source_changed_at is not None
+        changed = self._target_recreated or self._target_stamps or self._history.changed_at is not None
         return bool(self._foreign or self._misplaced or changed or self._rights_lost)
 
     # -- at every step
@@ -158,16 +164,11 @@ class PartitionJudge:
         if self._target_stamps and stored.header.is_log_append_time:
             self._count_stamped()
             return
-        expected = self.source.holding(offset)
-        if expected is not None and _same(stored, expected):
-            return
-        changed_at = self._source_changed_at
-        if changed_at is not None and offset >= changed_at and _same(stored, self._former.get(offset)):
-            return
-        raise Wrong(
-            f"P2: {self.key}: the target's batch at offset {offset} is not the source's (high watermark"
-            f" {self._seen[2]})"
-        )
+        if differs := self._history.differs(stored):
+            raise Wrong(
+                f"P2, P5: {self.key}: the target's batch [{offset}, {stored.header.next_offset}) {differs}"
+                f" (high watermark {self._seen[2]})"
+            )
 
     def _count_stamped(self) -> None:
         """What was on its way when the target began to may be rewritten, and no more."""
@@ -177,8 +178,10 @@ class PartitionJudge:
                 f"P5: {self.key}: {self._stamped} batches were appended though the target stamps its time"
             )
 
-    def appended(self, partition: ModelPartition, offset: int) -> None:
+    def appended(self, partition: ModelPartition, offset: int, records: int) -> None:
         """A copier's batch is in a log."""
+        stored = self.source.holding(offset)
+        self.merges += stored is not None and records > stored.header.next_offset - offset
         foreign_end = self._foreign_end(partition)
         if foreign_end is None or offset < foreign_end:
             return
@@ -186,6 +189,17 @@ class PartitionJudge:
         limit = IN_FLIGHT * self._world.lanes_ever
         if self._behind_foreign > limit:
             raise Wrong(f"P6: {self.key}: more than {limit} batches were appended behind a foreign record")
+
+    def refused(self, error: int, header: BatchHeader) -> None:
+        """A copier's batch is not taken, for this reason."""
+        if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            self.out_of_order += 1
+        too_large = error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+        if too_large and self.kind not in BIG_AT and not self._world.takes_less(self.key.target_topic):
+            raise Wrong(
+                f"size: {self.key}: a batch of {header.size_bytes} bytes was sent at {header.base_sequence}, and every"
+                " driver could know that the topic takes less"
+            )
 
     # -- at the end
 
@@ -229,8 +243,14 @@ class PartitionJudge:
         if partition is None or source is None:
             return False
         replica, log = partition.leader_replica, self.source.log
-        same_length = len(log) == len(replica.batches) and replica.high_watermark == source.leader_replica.end
-        return same_length and all(_same(a, b) for a, b in zip(replica.batches, log, strict=True))
+        if not replica.end == replica.high_watermark == source.leader_replica.end:
+            return False
+        if not log:
+            return True
+        state = (partition, partition.truth.epoch, replica.end, source, log[-1])
+        if state != self._found_identical and not any(map(self._history.differs_now, replica.batches)):
+            self._found_identical = state
+        return state == self._found_identical
 
     def _stopped(self) -> bool:
         """By the drivers that hold the link. In a race one is enough: nobody tells the others."""
@@ -248,11 +268,3 @@ class PartitionJudge:
             if lane.lane is not None and (copy := lane.lane.copies.get(self.key)) is not None
         ]
         return f"{ends} of {self.source.end}; {', '.join(phases) or 'no copier'}"
-
-
-def _same(stored: Stored, expected: Stored | None) -> bool:
-    return (
-        expected is not None
-        and stored.header.base_offset == expected.header.base_offset
-        and payload_equal(memoryview(stored.data), memoryview(expected.data))
-    )

@@ -113,7 +113,7 @@ MENDED = (
         rule="memory, old",
         without="old records that may not be sent yet are held in memory",
         patches=lambda: [
-            patch.object(SourceQueue, "_would_pass", lambda *_: False),
+            patch.object(SourceQueue, "_would_go", lambda *_: False),
             patch.object(PartitionCopy, "leased", lambda *_, **__: None),
             patch.object(PartitionCopy, "awaits_clearance", _awaits(clear=False)),
             patch.object(PartitionCopy, "awaits_lease", _awaits(clear=True)),

@@ -14,13 +14,18 @@ from unittest.mock import patch
 from heliograph.cluster import election
 from heliograph.controller import act, mirror
 from heliograph.copier import lane as lane_module
-from heliograph.copier import resynchroniser
+from heliograph.copier import merging, resynchroniser
 from heliograph.engine import lane_orders, lanes, starting
 from heliograph.engine.versions import versions
+from heliograph.wire import runs
+from heliograph.wire.kernels import loading
+from heliograph.wire.kernels.loading import Kernels
 
 from .driver_clusters import create_topic
 from .group_side import call
 from .machine_clocks import each_with_its_own
+from .sim_lane import SimLane
+from .virtual_loop import process_that_runs
 
 if TYPE_CHECKING:
     from .world import World
@@ -41,9 +46,16 @@ class _AtOnce:
         self.start = target
 
 
+def _kernels_of_lane() -> Kernels | None:
+    """Which lanes merge, and from when on, is the plan's. All can compare: who needs that waits until it can."""
+    lane = process_that_runs()
+    return loading.loaded() if isinstance(lane, SimLane) and lane.has_kernels else None
+
+
 @contextmanager
 def in_the_place_of_the_outside(world: World) -> Iterator[None]:
     """Clocks, chance, threads, and what speaks Kafka's protocol beside the ports."""
+    loading.wait()
     with ExitStack() as stack:
         stack.enter_context(each_with_its_own(world))
         for where, name, value in (
@@ -53,6 +65,8 @@ def in_the_place_of_the_outside(world: World) -> Iterator[None]:
             (lanes, "versions", lambda: _VERSIONS),
             (starting, "threading", SimpleNamespace(Thread=_AtOnce, Event=threading.Event)),
             (resynchroniser, "QUESTIONS_AT_ONCE", world.plan.conditions.questions_at_once),
+            (runs, "loaded", _kernels_of_lane),
+            (merging, "loaded", _kernels_of_lane),
             *PACES,
         ):
             stack.enter_context(patch.object(where, name, value))

@@ -6,7 +6,8 @@ import random
 from dataclasses import dataclass, replace
 
 from .conditions import ORDINARY, UNBOUND, Bounds, Conditions
-from .source_content import AGES_HOURS, BATCHES, KINDS
+from .merging_plan import NO_MERGING, Merging, codecs_of, merging_of
+from .source_content import AGES_HOURS, BATCHES, KINDS, PLAIN
 
 FAULTS_FROM_S, FAULTS_UNTIL_S = 4.0, 90.0
 GROWN_BY_S = 85.0
@@ -45,6 +46,7 @@ QUIET = (
     "broker restarts",
     "broker freezes",
     "leader's epoch grows",
+    "target takes less",
 )
 QUIET_WITH_REPLICAS = (
     "leader moves",
@@ -66,11 +68,11 @@ LOUD = (
 # Of these, those that stop every partition of the topic.
 LOUD_FOR_TOPIC = ("target recreated", "source recreated", "target stamps its time", "rights are lost")
 # Kinds of content that the target can always compare: what a race without an election needs.
-COMPARED_KINDS = ("fresh", "alike", "big", "future")
+COMPARED_KINDS = ("fresh", "alike", "big", "future", "hole")
 # Kinds of which some wait for a lease, or until appends of the last holder are over.
 OLD_KINDS = tuple(kind for kind in KINDS if any(AGES_HOURS[kind](at) > 0 for at in range(BATCHES)))
-# Kinds of content that the target refuses.
-REFUSED_KINDS = ("big", "big and old", "future")
+# Kinds of content that stop a partition.
+STOPPING_KINDS = ("big", "big and old", "future", "hole")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,7 @@ class Content:
     kind: str
     rhythm: Rhythm
     batches: int = BATCHES
+    codecs: str = PLAIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +118,8 @@ class Plan:
     absences_s: tuple[tuple[float, float], ...] = ABSENCES_S
     conditions: Conditions = ORDINARY
     bounds: Bounds = UNBOUND
+    merging: Merging = NO_MERGING
+    fewest_appends: int = 0  # until as many were executed the sources grow on
 
     @property
     def kinds(self) -> list[str]:
@@ -125,7 +130,7 @@ def plan_of(seed: int) -> Plan:
     chance = random.Random(seed)
     brokers = chance.choice((1, 3, 3))
     racing = chance.random() < 0.2
-    topics = _topics(chance, COMPARED_KINDS if racing else KINDS)
+    topics = _topics(chance, COMPARED_KINDS if racing else KINDS, codecs_of(seed, PARTITIONS))
     loud = chance.choice(LOUD) if chance.random() < 0.4 else ""
     quiet = QUIET + QUIET_WITH_REPLICAS * 2 if brokers > 1 else QUIET
     count = chance.choice((FEWEST_FAULTS, 7, 10, 16))
@@ -137,7 +142,8 @@ def plan_of(seed: int) -> Plan:
             "foreign writer",
             all_kinds.index("alike"),
         )  # only the sequence tells that one is too many
-    topics = _lengthened(topics, loud, loud_at)
+    merging = merging_of(seed, racing=racing)
+    topics = _lengthened(topics, loud, loud_at, merging)
     if loud:
         faults.append((_when(chance), loud))
     return Plan(
@@ -157,40 +163,50 @@ def plan_of(seed: int) -> Plan:
         loud_at=loud_at,
         regrows_at_once=chance.random() < 0.3,
         faults=tuple(sorted(faults)),
+        merging=merging,
+        fewest_appends=FEWEST_APPENDS,
     )
 
 
-def _topics(chance: random.Random, kinds: tuple[str, ...]) -> tuple[tuple[Content, ...], ...]:
+def _topics(
+    chance: random.Random, kinds: tuple[str, ...], codecs: list[str]
+) -> tuple[tuple[Content, ...], ...]:
     """At most one partition of kinds that stop it: the others are to be copied to their end."""
-    lasting = [kind for kind in kinds if kind not in (*REFUSED_KINDS, "alike")]
+    lasting = [kind for kind in kinds if kind not in (*STOPPING_KINDS, "alike")]
     chosen = [chance.choice(lasting) for _ in range(PARTITIONS)]
     chosen[chance.randrange(PARTITIONS)] = chance.choice(kinds)
-    contents = [Content(kind=kind, rhythm=rhythm_of(chance)) for kind in chosen]
+    contents = [
+        Content(kind=kind, rhythm=rhythm_of(chance), codecs=how)
+        for kind, how in zip(chosen, codecs, strict=True)
+    ]
     return tuple(contents[:OF_FIRST_LINK]), tuple(contents[OF_FIRST_LINK:])
 
 
 def _lengthened(
-    topics: tuple[tuple[Content, ...], ...], loud: str, loud_at: int
+    topics: tuple[tuple[Content, ...], ...], loud: str, loud_at: int, merging: Merging
 ) -> tuple[tuple[Content, ...], ...]:
     """What may be stopped early counts for nothing: the partitions that are copied to their end make up for it, so that
-    every world sees FEWEST_APPENDS. They grow in larger steps, which costs no more turns."""
+    every world sees FEWEST_APPENDS, however many batches are in one. They grow in larger steps, which costs no more
+    turns."""
     of_first_link = loud_at < OF_FIRST_LINK
 
     def lasts(at: int, content: Content) -> bool:
         same_topic = (at < OF_FIRST_LINK) is of_first_link
         stopped = same_topic if loud in LOUD_FOR_TOPIC else bool(loud) and at == loud_at
-        return not stopped and content.kind not in REFUSED_KINDS
+        return not stopped and content.kind not in STOPPING_KINDS
 
     contents = [content for topic in topics for content in topic]
     lasting = [lasts(at, content) for at, content in enumerate(contents)]
-    batches = max(BATCHES, -(-FEWEST_APPENDS // sum(lasting)))
-    steps = -(-batches // BATCHES)
-    longer = [
-        replace(content, batches=batches, rhythm=replace(content.rhythm, count=content.rhythm.count * steps))
-        if last
-        else content
-        for content, last in zip(contents, lasting, strict=True)
-    ]
+    appends = -(-FEWEST_APPENDS // sum(lasting))
+
+    def longer_of(at: int, content: Content) -> Content:
+        if not lasting[at]:
+            return content
+        batches = max(BATCHES, appends * merging.batches_at_once(at >= OF_FIRST_LINK))
+        count = content.rhythm.count * -(-batches // BATCHES)
+        return replace(content, batches=batches, rhythm=replace(content.rhythm, count=count))
+
+    longer = [longer_of(at, content) for at, content in enumerate(contents)]
     return tuple(longer[:OF_FIRST_LINK]), tuple(longer[OF_FIRST_LINK:])
 
 

@@ -25,10 +25,18 @@ FOREVER_MS = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """What a topic takes of one batch, with the defaults of Kafka 4."""
+
+    max_message_bytes: int = 1_048_588
+    segment_bytes: int = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRules:
     """Settings of a topic and its brokers, with the defaults of Kafka 4."""
 
-    max_message_bytes: int = 1_048_588
+    sizes: Sizes = Sizes()
     timestamp_after_max_ms: int = HOUR_MS
     timestamp_before_max_ms: int = FOREVER_MS
     min_insync: int = 1
@@ -52,7 +60,7 @@ def refusal(header: BatchHeader, batch: memoryview, rules: TopicRules, now_ms: i
         return ErrorCode.INVALID_RECORD
     if header.base_offset != 0:
         return ErrorCode.INVALID_RECORD
-    if header.size_bytes > rules.max_message_bytes:
+    if header.size_bytes > rules.sizes.max_message_bytes:
         return ErrorCode.MESSAGE_TOO_LARGE
     try:
         verify_crc(header, batch)
@@ -65,4 +73,6 @@ def refusal(header: BatchHeader, batch: memoryview, rules: TopicRules, now_ms: i
     ahead_ms = header.max_timestamp - now_ms
     if ahead_ms > rules.timestamp_after_max_ms or -ahead_ms > rules.timestamp_before_max_ms:
         return ErrorCode.INVALID_TIMESTAMP
+    if header.size_bytes > rules.sizes.segment_bytes:
+        return ErrorCode.RECORD_LIST_TOO_LARGE
     return ErrorCode.NONE

@@ -53,12 +53,14 @@ class Replica:
 
     # -- writing
 
-    def append(self, header: BatchHeader, batch: bytes | memoryview, epoch: int) -> Stored:
-        """As leader: the batch gets its place and the epoch."""
+    def append(self, header: BatchHeader, batch: bytes | memoryview, epoch: int, *, hole: int = 0) -> Stored:
+        """As leader: the batch gets its place and the epoch. `hole`: offsets before it that hold no record, as
+        compaction leaves them."""
         data = bytearray(batch)
-        _OFFSET.pack_into(data, 0, self.end)
+        offset = self.end + hole
+        _OFFSET.pack_into(data, 0, offset)
         _EPOCH.pack_into(data, _EPOCH_AT, epoch)
-        stored = Stored(header._replace(base_offset=self.end, leader_epoch=epoch), bytes(data))
+        stored = Stored(header._replace(base_offset=offset, leader_epoch=epoch), bytes(data))
         self.store(stored)
         return stored
 

@@ -3,7 +3,7 @@ model's (model_broker.py); when it hears of things is decided here and by the lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
@@ -14,6 +14,7 @@ from tests.support.model_sessions import ModelSessions
 
 from .model_broker import Led, ModelPartition
 from .model_topic import ModelTopic
+from .raw_batch import Sizes
 from .schedule import Do
 
 if TYPE_CHECKING:
@@ -25,11 +26,12 @@ MakeLog = Callable[[Callable[[str], ModelPartition]], ModelTopic]
 
 
 class SimTopic:
-    """All partitions of a topic: they come and go together, with one id."""
+    """All partitions of a topic: they come and go together, with one id. `sizes`: what each topic takes now."""
 
-    def __init__(self, name: str, logs: Sequence[ModelTopic]) -> None:
+    def __init__(self, name: str, logs: Sequence[ModelTopic], sizes: Mapping[str, Sizes]) -> None:
         self.name = name
         self.logs = logs
+        self._sizes = sizes
         self.permitted = True  # to those who copy
 
     @property
@@ -47,10 +49,15 @@ class SimTopic:
 
     @property
     def configs(self) -> dict[str, str]:
-        """Where they are not the defaults, which are what a mirror needs."""
+        """What it takes, and whatever else is not the default, which is what a mirror needs."""
+        sizes = self._sizes[self.name]
+        configs = {
+            "max.message.bytes": str(sizes.max_message_bytes),
+            "segment.bytes": str(sizes.segment_bytes),
+        }
         partition = self.logs[0].partition
         stamps = partition is not None and partition.rules.log_append_time
-        return {"message.timestamp.type": "LogAppendTime"} if stamps else {}
+        return configs | ({"message.timestamp.type": "LogAppendTime"} if stamps else {})
 
     def delete(self) -> None:
         for log in self.logs:
@@ -118,7 +125,9 @@ class SimCluster:
 
             return made
 
-        self.topics[name] = SimTopic(name, [make_log(model_of(make)) for make_log, make in makers])
+        self.topics[name] = SimTopic(
+            name, [make_log(model_of(make)) for make_log, make in makers], self.world.sizes
+        )
         return self.topics[name]
 
     def log(self, where: TopicPartition) -> ModelTopic:

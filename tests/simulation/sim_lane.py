@@ -38,6 +38,7 @@ class SimLane(Process):
         self.number = number
         self.driver = driver
         self.wall_jump_ms = 0
+        self._kernels_at = world.now + world.plan.merging.kernels_s_of(driver.number)
         self.lane: Lane | None = None
         self.orders: LaneOrders | None = None
         self._life: asyncio.Task[Any] | None = None
@@ -128,6 +129,11 @@ class SimLane(Process):
     @property
     def lines(self) -> list[SimLine]:
         return [line for target in self._targets for line in target.lines.values() if not line.closed]
+
+    @property
+    def has_kernels(self) -> bool:
+        """Loading them takes a while; until then, and where it fails, it merges nothing."""
+        return self._world.now >= self._kernels_at
 
     @property
     def holds(self) -> bool:

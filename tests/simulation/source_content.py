@@ -1,16 +1,18 @@
 """What the simulated source holds: small batches, built once per kind and used by every seed.
 
-Kinds differ in the time of their records, which decides whether brokers forget us, and in whether neighbours are alike.
+Kinds differ in the time of their records, which decides whether brokers forget us, in whether neighbours are alike, and
+in what stops a partition. Codecs are another matter: any kind may have any.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
-from heliograph.wire.batch import BatchHeader, read_header
-from tests.wire.batches import make_batch
+from heliograph.wire.batch import BatchHeader, Codec, read_header
+from heliograph.wire.codecs import compress
+from tests.wire.batches import Record, make_batch
 
 from .raw_batch import HOUR_MS
 
@@ -18,6 +20,8 @@ EPOCH_MS = 1_790_000_000_000  # the wall clock's reading when a simulation begin
 BATCHES = 64  # of a partition, where a plan does not say more
 BIG_AT = {"big": 0, "big and old": 7}  # which batch is too large for the target
 BIG_BYTES = 400
+HOLE_BEFORE = {"hole": (40, 2)}  # before which batch offsets are missing, and how many
+MOST_BYTES = 140  # of all batches but big ones: a topic that takes less takes nothing
 
 AGES_HOURS: dict[str, Callable[[int], int]] = {
     "fresh": lambda _at: 0,
@@ -30,8 +34,21 @@ AGES_HOURS: dict[str, Callable[[int], int]] = {
     "big": lambda _at: 0,
     "big and old": lambda _at: 72,
     "future": lambda at: -2 if at == 9 else 0,
+    "hole": lambda _at: 0,
 }
 KINDS = tuple(AGES_HOURS)
+
+PLAIN = "plain"
+_EACH = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
+CODECS: dict[str, Callable[[int], Codec]] = {
+    PLAIN: lambda _at: Codec.NONE,
+    "gzip in between": lambda at: Codec.GZIP if at % 7 in (3, 4) else Codec.NONE,
+    "lz4": lambda _at: Codec.LZ4,
+    "each in turn": lambda at: _EACH[at // 3 % len(_EACH)],
+}
+
+# Of a partition's records, one after the other: neither in order nor of one time in a batch.
+_LATER_MS = (0, -40, 7, 2900, -1300)
 
 
 class Made(NamedTuple):
@@ -40,16 +57,29 @@ class Made(NamedTuple):
 
 
 @cache
-def made(kind: str, at: int, version: int = 0) -> Made:
+def made(kind: str, at: int, version: int = 0, codecs: str = PLAIN) -> Made:
     """`version`: another history of the same topic has other records and, partly, other boundaries."""
     count = 1 if kind == "alike" else (1, 2, 1, 3)[(at + version) % 4]
-    data = _batch(kind, version, at, count)
+    codec = Codec.NONE if at == BIG_AT.get(kind) else CODECS[codecs](at)
+    data = _batch(kind, version, at, count, codec)
     return Made(read_header(memoryview(data)), bytes(data))
 
 
-def _batch(kind: str, version: int, at: int, count: int) -> bytearray:
-    value = b"same" if kind == "alike" and version == 0 else b"%d.%d" % (at, version)
+def _batch(kind: str, version: int, at: int, count: int, codec: Codec) -> bytearray:
+    base = EPOCH_MS - AGES_HOURS[kind](at) * HOUR_MS
+    records: list[Record] = [(None, b"same", ())]
+    times = [base]
+    if kind != "alike" or version:
+        records = [_record(kind, version, at, nth) for nth in range(count)]
+        times = [base + _LATER_MS[(2 * at + nth) % len(_LATER_MS)] for nth in range(count)]
+    return make_batch(
+        records, timestamp=times[0], timestamps=times, codec=codec, compress=partial(compress, codec)
+    )
+
+
+def _record(kind: str, version: int, at: int, nth: int) -> Record:
+    value = b"%d.%d.%d" % (at, version, nth)
     if at == BIG_AT.get(kind):
         value = value.ljust(BIG_BYTES, b".")
-    timestamp = EPOCH_MS - AGES_HOURS[kind](at) * HOUR_MS
-    return make_batch([(None, value, ())] * count, timestamp=timestamp)
+    key = None if at % 3 else b"k"
+    return key, value, (("h", b"x"),) if at % 5 == nth else ()

@@ -10,7 +10,7 @@ from .model_topic import ModelTopic
 from .plan import Content
 from .raw_batch import DAY_MS
 from .replica import Stored
-from .source_content import made
+from .source_content import HOLE_BEFORE, made
 
 if TYPE_CHECKING:
     from .sim_cluster import SimCluster
@@ -25,6 +25,7 @@ class SourceLog(ModelTopic):
         self.on_cut: Callable[[int], None] = lambda _: None
         self._world = cluster.world
         self._content = content
+        self._batches = content.batches
         self._next_batch = 0
         self._version = 0
         self._grow(content.rhythm.present)
@@ -40,7 +41,7 @@ class SourceLog(ModelTopic):
 
     @property
     def complete(self) -> bool:
-        return self._next_batch >= self._content.batches
+        return self._next_batch >= self._batches
 
     def holding(self, offset: int) -> Stored | None:
         return None if self.partition is None else self.partition.leader_replica.holding(offset)
@@ -49,12 +50,21 @@ class SourceLog(ModelTopic):
         partition = self.partition
         if partition is None:
             return
-        end = min(self._next_batch + count, self._content.batches)
+        end = min(self._next_batch + count, self._batches)
+        kind, codecs = self._content.kind, self._content.codecs
+        hole_at, hole = HOLE_BEFORE.get(kind, (-1, 0))
         for at in range(self._next_batch, end):
-            header, data = made(self._content.kind, at, self._version)
-            partition.leader_replica.append(header, data, partition.truth.epoch)
+            header, data = made(kind, at, self._version, codecs)
+            epoch = partition.truth.epoch
+            partition.leader_replica.append(header, data, epoch, hole=hole if at == hole_at else 0)
         self._next_batch = end
         self._replicate(partition)
+
+    def lengthen(self, count: int) -> None:
+        """It grows by so much more than was planned, at once."""
+        self._batches += count
+        self._grow(count)
+        self.on_change()
 
     def _replicate(self, partition: ModelPartition) -> None:
         """At once: how followers lag is the target's story."""
@@ -84,7 +94,7 @@ class SourceLog(ModelTopic):
             return
         held = list(self.log)
         kept = int(share * len(held))
-        end = held[kept].header.base_offset if kept < len(held) else self.end
+        end = held[kept - 1].header.next_offset if kept else 0
         self.on_cut(end)
         for replica in self.partition.replicas.values():
             replica.truncate(end, self._world.wall_ms, DAY_MS)
@@ -92,7 +102,7 @@ class SourceLog(ModelTopic):
         self.partition.elect(self.partition.truth.leader)
         for node in self.partition.replicas:
             self.partition.hear(node)
-        self._begin_again(min(kept, self._content.batches - 6))
+        self._begin_again(min(kept, self._batches - 6))
         if regrows:
             self._grow(len(held) - kept + 1)  # the new leader had it already
         self.on_change()

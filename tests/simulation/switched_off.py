@@ -84,9 +84,9 @@ def peek_many(copy: PartitionCopy) -> SourceBatch | None:
     return head if may and head is not None and (copy.clear or not head.perishable) else None
 
 
-def take_and_go_on(copy: PartitionCopy) -> Append:
+def take_and_go_on(copy: PartitionCopy, room_bytes: int = 0) -> Append:
     phase = copy.phase
-    outgoing = _take(copy)
+    outgoing = _take(copy, room_bytes)
     copy.phase = phase
     return outgoing
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from heliograph.wire.batch import BatchHeader
+
 from .model_broker import Answer, ModelPartition, Waiting
 from .model_topic import ModelTopic
 
@@ -74,15 +76,18 @@ class TargetLog(ModelTopic):
         self.judge.look()
         self._replicate_soon()
 
-    def executed(self, answer: Answer | Waiting, believed_epoch: int, wanted_offset: int) -> None:
-        """An append of a lane that believed in this leader epoch, and meant the batch for this offset."""
-        partition = self.partition
-        if not isinstance(answer, Waiting) or partition is None:
+    def executed(self, answer: Answer | Waiting, believed_epoch: int, header: BatchHeader) -> None:
+        """An append of a lane that believed in this leader epoch, and meant the batch for the offset that is its
+        sequence number."""
+        partition, wanted_offset = self.partition, header.base_sequence
+        if not isinstance(answer, Waiting):
+            self.judge.refused(answer.error, header)
             return
+        assert partition is not None
         self.appends += 1
         if answer.base_offset != wanted_offset and believed_epoch < partition.unclean_epoch:
             self.judge.misplaced_unawares(partition, answer.base_offset)
-        self.judge.appended(partition, answer.base_offset)
+        self.judge.appended(partition, answer.base_offset, header.records_count)
         self.appended()
 
     def appended(self) -> None:

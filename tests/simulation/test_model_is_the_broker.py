@@ -17,7 +17,7 @@ from tests.support.topics import create_topic, delete_records, delete_topic
 from .model_broker import ModelPartition, Waiting
 from .model_topic import ModelTopic
 from .producer_states import SEQUENCES
-from .raw_batch import TopicRules
+from .raw_batch import Sizes, TopicRules
 from .real_partition import RealPartition
 from .requests import (
     FLAWS,
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.kafka
 
 CHECK_INTERVAL_MS = 1_000
 TOPIC_CONFIG = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
-RULES = TopicRules(max_message_bytes=MAX_MESSAGE_BYTES)
+RULES = TopicRules(sizes=Sizes(max_message_bytes=MAX_MESSAGE_BYTES))
 NEXT_SEQUENCES = [Produce(sequence=n) for n in range(7)]
 
 SCRIPTS: dict[str, list[Step]] = {

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from .faults import Faults
-from .many import FLOORS, in_words, run_many, too_small
+from .many import FLOORS, in_words, lost_races, merged_in, run_many, too_small
 from .model_broker import ModelPartition, Waiting
 from .model_topic import ModelTopic
 from .plan import plan_of
@@ -21,6 +21,7 @@ from .source_content import EPOCH_MS
 from .world import World, run_plan, run_seed
 
 SEEDS = 1_000
+LEAST_MERGED = 0.4  # the plan lets lanes merge in about half of the worlds
 MOST_EXCUSED = 0.005  # none of the first thousand seeds is
 
 
@@ -33,6 +34,9 @@ def test_the_copy_is_exact_or_loudly_stopped_in_a_thousand_worlds() -> None:
     assert sum(verdict.excused for verdict in verdicts) <= MOST_EXCUSED * SEEDS, words
     small = [f"{verdict.command}    # {verdict.met}" for verdict in verdicts if too_small(verdict)]
     assert not small, f"less than {FLOORS}:\n" + "\n".join(small)
+    assert merged_in(verdicts) > LEAST_MERGED * SEEDS, words
+    assert not merged_in([verdict for verdict in verdicts if not verdict.plan.merging.happens])
+    assert lost_races(verdicts) > 0, words
 
 
 def test_a_world_that_meets_less_than_a_floor_is_too_small() -> None:

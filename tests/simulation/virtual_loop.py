@@ -117,6 +117,10 @@ class VirtualLoop:
         self._cancelled = False  # its process has exited
         self.busy = False
 
+    @property
+    def process(self) -> Process:
+        return self._process
+
     # -- what asyncio asks of a loop
 
     def time(self) -> float:
@@ -244,6 +248,11 @@ class VirtualLoop:
                 _close(task)
             closed |= left
         events._set_running_loop(None)
+
+
+def process_that_runs() -> Process:
+    """The one whose event loop calls."""
+    return cast(VirtualLoop, asyncio.get_running_loop()).process
 
 
 def _close(task: asyncio.Task[Any]) -> None:

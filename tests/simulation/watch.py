@@ -1,7 +1,7 @@
 """The second judge: what is promised of the copiers themselves, not of the logs. Looks once a second.
 
 P7        a partition whose brokers are well goes on, whatever holds others up; no lane is ended that does its work
-memory    a lane never holds more than its budget and one answer that is larger than asked for
+memory    a lane never holds more than its budget and one answer that is larger than asked for; what it merges counts
 calm      what needs no resynchronisation gets none
 """
 
@@ -100,7 +100,9 @@ class Watch:
         if lane.lane is None:
             return
         buffers: dict[int, int] = {}
+        merged_bytes, budget = 0, lane.lane._budget
         for copy in lane.lane.copies.values():
+            merged_bytes += sum(len(each.batch) for each in copy._in_flight if each.batches > 1)
             for batch in (
                 *(each.run.view for each in copy._waiting),
                 *(each.batch for each in copy._in_flight),
@@ -109,10 +111,15 @@ class Watch:
         held_bytes = sum(buffers.values())
         self.most_bytes = max(self.most_bytes, held_bytes)
         limit_bytes = self._world.plan.conditions.lane_memory_bytes + OVERSIZED_BYTES
-        if max(held_bytes, _counted(lane.lane._budget)) > limit_bytes:
+        if max(held_bytes, _counted(budget)) > limit_bytes:
             raise Wrong(
-                f"memory: {lane.name} holds {held_bytes} bytes, counts {lane.lane._budget.used_bytes}, and may hold"
+                f"memory: {lane.name} holds {held_bytes} bytes, counts {budget.used_bytes}, and may hold"
                 f" {limit_bytes}"
+            )
+        if not merged_bytes <= budget.merged_bytes <= budget.merged_limit_bytes:
+            raise Wrong(
+                f"memory: {lane.name} has merged batches of {merged_bytes} bytes on their way, counts"
+                f" {budget.merged_bytes}, and may have {budget.merged_limit_bytes}"
             )
 
     # -- calm

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -40,6 +41,7 @@ MEND_S = FAULTS_UNTIL_S + 10.0
 SETTLED_S = 6.0  # after the last arrival of whatever was on its way, and after the faults
 LIMIT_S = MEND_S + 300.0
 LATE_MOST_S = 28.0
+LENGTHENED_BY = 30  # batches, where a world has seen too few appends
 CLUSTERS = ("sf", "lax", "nyc")
 LINKS = (
     Link(name="sf-to-nyc", source="sf", target="nyc", topics=("orders",)),
@@ -58,12 +60,15 @@ Trace = Callable[[str], None]
 
 class Met(NamedTuple):
     """How much a world has met: partitions and links, batches that brokers of the target appended, faults that
-    happened."""
+    happened, appends that held several batches of the source, and appends that were refused because somebody was first
+    (OUT_OF_ORDER_SEQUENCE_NUMBER)."""
 
     partitions: int
     links: int
     appends: int
     faults: int
+    merges: int
+    out_of_order: int
 
 
 class Verdict(NamedTuple):
@@ -106,6 +111,10 @@ class World(Schedule):
         self._groups: dict[tuple[str, int], SimGroup] = {}
         nodes = range(1, plan.brokers + 1)
         self.clusters = {name: SimCluster(self, name, nodes) for name in CLUSTERS}
+        self.sizes = {  # what a batch of each topic may have now, at the source and at the target
+            link.topics[0]: sizes for link, sizes in zip(LINKS, plan.merging.sizes, strict=True)
+        }
+        self._first_sizes = dict(self.sizes)
         self.judges: list[PartitionJudge] = []
         for link, contents in zip(LINKS, plan.topics, strict=True):
             self._make_topics(link, [content.kind for content in contents], contents)
@@ -126,10 +135,13 @@ class World(Schedule):
 
         def targets(number: int, topic_id: str) -> ModelPartition:
             order = brokers[number % len(brokers) :] + brokers[: number % len(brokers)]
+            sizes = self.sizes[name]
+            if kinds[number] in BIG_AT:  # less than any driver knows
+                sizes = replace(sizes, max_message_bytes=min(BIG_BYTES, sizes.max_message_bytes))
             rules = TopicRules(
+                sizes=sizes,
                 min_insync=self.plan.min_insync,
                 producer_expiration_ms=self.plan.conditions.state_lasts_ms,
-                max_message_bytes=BIG_BYTES if kinds[number] in BIG_AT else 1 << 20,
                 timestamp_after_max_ms=HOUR_MS if kinds[number] == "future" else FOREVER_MS,
             )
             return ModelPartition(
@@ -182,6 +194,10 @@ class World(Schedule):
         if self.mended or self.chance.random() >= self.plan.clogs:
             return 0.0
         return self.chance.uniform(0.01, 3.0)
+
+    def takes_less(self, topic: str) -> bool:
+        """Whether it takes less than it did at first: not every lane has heard of that."""
+        return self.sizes[topic] != self._first_sizes[topic]
 
     def loses_message(self) -> bool:
         return self.loss > 0 and self.chance.random() < self.loss
@@ -263,7 +279,17 @@ class World(Schedule):
     def _ended(self) -> bool:
         """Nothing more is to come, and whatever was on its way is over."""
         settled = self.now > max(MEND_S, self.last_arrival) + SETTLED_S
-        return settled and all(judge.done for judge in self.judges)
+        if not settled or not all(judge.done for judge in self.judges):
+            return False
+        if self.appends >= self.plan.fewest_appends:
+            return True
+        for judge in self.judges:
+            judge.source.lengthen(LENGTHENED_BY)
+        return False
+
+    @property
+    def appends(self) -> int:
+        return sum(judge.target.appends for judge in self.judges)
 
     def run(self) -> str:
         """What is wrong, empty if nothing is."""
@@ -307,8 +333,10 @@ def run_plan(plan: Plan, trace: Trace | None = None) -> Verdict:
         Met(
             len(world.judges),
             len({judge.key.link for judge in world.judges}),
-            sum(judge.target.appends for judge in world.judges),
+            world.appends,
             world.faults.happened,
+            sum(judge.merges for judge in world.judges),
+            sum(judge.out_of_order for judge in world.judges),
         ),
     )
 

@@ -1,0 +1,84 @@
+"""Whether a batch of the target's log holds the source's records (P1, P4, P5), however they are put into batches there.
+
+Owns what the source holds and held. Must not know the target's replicas or when something is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from heliograph.wire.batch import payload_equal
+
+from .record_reader import SeenRecord, Unreadable, records_of
+from .replica import Stored
+from .source_log import SourceLog
+
+
+class SourceHistory:
+    """`changed_at`: from this offset on the source holds, or will hold, something else than it did."""
+
+    def __init__(self, source: SourceLog) -> None:
+        self._source = source
+        self._former: dict[int, Stored] = {}  # by each offset: what was there before the source was changed
+        self.changed_at: int | None = None
+
+    def change(self, at: int) -> None:
+        self.changed_at = at
+        self._former = {
+            offset: stored
+            for stored in self._source.log
+            for offset in range(stored.header.base_offset, stored.header.next_offset)
+        }
+
+    def differs(self, stored: Stored) -> str:
+        """What of a target's batch is not the source's, as it is or was; empty if all is."""
+        return self._differs(stored, self._now_or_before)
+
+    def differs_now(self, stored: Stored) -> str:
+        """What of it is not the source's as it is."""
+        return self._differs(stored, self._now)
+
+    def _differs(self, stored: Stored, known: Callable[[int], list[Stored]]) -> str:
+        first = stored.header.base_offset
+        for batch in known(first):
+            if _same_batch(stored, batch):
+                return ""
+        try:
+            records = records_of(stored.data)
+        except Unreadable as why:
+            return f"holds records that cannot be read: {why}"
+        for nth, record in enumerate(records):
+            offset = first + nth
+            if record.offset_delta != nth:
+                return f"numbers the record at {offset} as {first + record.offset_delta}"
+            there = [batch for batch in known(offset) if _holds(batch, offset, record)]
+            if not there:
+                return f"holds other records than the source at {offset}"
+            if all(batch.header.codec is not stored.header.codec for batch in there):
+                return f"has {stored.header.codec.name} where the source has {there[0].header.codec.name}, at {offset}"
+        return "" if first + len(records) == stored.header.next_offset else "has fewer records than offsets"
+
+    def _now(self, offset: int) -> list[Stored]:
+        batch = self._source.holding(offset)
+        return [] if batch is None else [batch]
+
+    def _now_or_before(self, offset: int) -> list[Stored]:
+        found = self._now(offset)
+        if self.changed_at is not None and offset >= self.changed_at and offset in self._former:
+            found.append(self._former[offset])
+        return found
+
+
+def _same_batch(stored: Stored, batch: Stored) -> bool:
+    """To the byte: then nobody need read its records."""
+    return stored.header.base_offset == batch.header.base_offset and payload_equal(
+        memoryview(stored.data), memoryview(batch.data)
+    )
+
+
+def _holds(batch: Stored, offset: int, record: SeenRecord) -> bool:
+    nth = offset - batch.header.base_offset
+    if nth < 0:
+        return False  # a hole
+    theirs = records_of(batch.data)
+    return nth < len(theirs) and theirs[nth][1:] == record[1:]
