@@ -25,6 +25,7 @@ from heliograph.copier.vigil import Vigil
 from .mended import MENDED
 from .plan import LOUD, plan_of
 from .planted_bug import Planted, planted
+from .planted_merging import MERGING
 from .rare_plans import (
     QUICK,
     STEADY,
@@ -254,6 +255,7 @@ BUGS = (
         change=lambda plan: racing(mixed(plan, drivers=2), "old", rhythm=STEADY),
     ),
     *MENDED,
+    *MERGING,
 )
 
 
