@@ -28,6 +28,12 @@ BROKER_PROPERTIES = {"log.segment.delete.delay.ms": str(DELETE_DELAY_MS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Leader:
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BenchCluster:
     """A running cluster and the client the harness watches it with. Topics are on all of its brokers."""
 
@@ -47,15 +53,34 @@ class BenchCluster:
         return str(self.admin.list_topics(timeout=ANSWER_TIMEOUT_S).cluster_id)
 
     def topics(self) -> dict[str, int]:
-        """Partitions of each topic that is not Kafka's own."""
+        """Partitions with a leader of each topic that is not Kafka's own."""
         found = self.admin.list_topics(timeout=ANSWER_TIMEOUT_S).topics
-        return {name: len(topic.partitions) for name, topic in found.items() if not name.startswith("__")}
+        return {
+            name: sum(partition.leader >= 0 for partition in topic.partitions.values())
+            for name, topic in found.items()
+            if not name.startswith("__")
+        }
 
-    def create(self, topic: str, partitions: int) -> None:
-        for made in self.admin.create_topics([NewTopic(topic, partitions, self.replication)]).values():
+    def create(self, *topics: str, partitions: int) -> None:
+        new = [NewTopic(topic, partitions, self.replication) for topic in topics]
+        for made in self.admin.create_topics(new).values():
             made.result()
-        while self.topics().get(topic) != partitions:
+        while not self.has(*topics, partitions=partitions):
             time.sleep(0.02)
+
+    def has(self, *topics: str, partitions: int) -> bool:
+        """All of them exist, and every partition has a leader."""
+        found = self.topics()
+        return all(found.get(topic) == partitions for topic in topics)
+
+    def leaders(self, topic: str) -> dict[Leader, list[int]]:
+        """The partitions of a topic by the broker that leads them."""
+        found = self.admin.list_topics(topic, timeout=ANSWER_TIMEOUT_S)
+        led: dict[Leader, list[int]] = {}
+        for number, partition in sorted(found.topics[topic].partitions.items()):
+            broker = found.brokers[partition.leader]
+            led.setdefault(Leader(host=broker.host, port=broker.port), []).append(number)
+        return led
 
     def delete_all_but(self, *kept: str) -> None:
         doomed = [name for name in self.topics() if name not in kept]
@@ -119,7 +144,7 @@ class TargetEnds:
         self._exists = False
 
     def read(self) -> int:
-        self._exists = self._exists or self._cluster.topics().get(self._topic, 0) == self._partitions
+        self._exists = self._exists or self._cluster.has(self._topic, partitions=self._partitions)
         if not self._exists:
             return 0
         asked = {TopicPartition(self._topic, p): OffsetSpec.latest() for p in range(self._partitions)}

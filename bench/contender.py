@@ -1,4 +1,4 @@
-"""A contender: a mirror that is run as a process of its own and copies one topic.
+"""A contender: a mirror that is run as a process of its own and copies one topic or some.
 
 Owns how such a process is started, watched and ended, whatever happens: nothing it started stays behind. Must not
 know any particular mirror. Every copy goes to a topic nobody has used before: `<label>.<topic>`.
@@ -37,15 +37,17 @@ class ContenderFailed(HeliographError):
 class CopyJob:
     """One copy. An `endless` one tails the source until it is ended; the others end when they caught up."""
 
+    workload: str
     label: str
-    topic: str
-    partitions: int
+    topics: tuple[str, ...]
+    partitions: int  # of each topic
+    codec: str = "none"  # of the batches that a mirror makes of records: as they are compressed on the source
     records: int = 0
     endless: bool = False
 
     @property
-    def target_topic(self) -> str:
-        return f"{self.label}.{self.topic}"
+    def target_topics(self) -> tuple[str, ...]:
+        return tuple(f"{self.label}.{topic}" for topic in self.topics)
 
 
 class Contender(Protocol):

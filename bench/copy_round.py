@@ -29,6 +29,7 @@ class CopyResult:
     """Seconds count from the process's start; CPU and rate of `copy` from the first to the last record."""
 
     contender: str
+    workload: str
     label: str
     records: int
     records_at_first: int
@@ -42,6 +43,10 @@ class CopyResult:
     peak_bytes: int
     lane_peaks_bytes: list[int]
     killed_at_end: int
+
+    @property
+    def lane_peak_bytes(self) -> int:
+        return max(self.lane_peaks_bytes, default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +65,8 @@ def copy_once(contender: Contender, job: CopyJob, pair: ClusterPair, say: Say) -
         directory = Path(name)
         command = contender.prepare(job, pair, directory)
         with Running(contender, job, command, directory) as running:
-            watch = _Watch(running, TargetEnds(pair.target, job.target_topic, job.partitions), pair, say)
+            (target_topic,) = job.target_topics
+            watch = _Watch(running, TargetEnds(pair.target, target_topic, job.partitions), pair, say)
             first = watch.until(1, of=job.records, limit_s=FIRST_LIMIT_S)
             last = watch.until(job.records, of=job.records, limit_s=COPY_LIMIT_S)
             if running.ends_itself:
@@ -125,6 +131,7 @@ def _result(
 ) -> CopyResult:
     return CopyResult(
         contender=contender.code,
+        workload=job.workload,
         label=job.label,
         records=job.records,
         records_at_first=first.records,

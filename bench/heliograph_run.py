@@ -45,7 +45,7 @@ def config(job: CopyJob, *, source: str, target: str) -> dict[str, object]:
             "bench": {
                 "source": "source",
                 "target": "target",
-                "topics": [re.escape(job.topic)],
+                "topics": [re.escape(topic) for topic in job.topics],
                 "naming": job.label + ".{topic}",
             }
         },

@@ -7,14 +7,11 @@ several rounds counts: what else runs on the machine only makes it slower.
 from __future__ import annotations
 
 import random
-import struct
 import time
 from collections.abc import Callable, Iterable
 
-from crc32c import crc32c
-
+from bench.single_batch import single_batch
 from heliograph.wire.batch import Codec, rewrite, split_batches, verify_crc
-from heliograph.wire.codecs import compress
 from heliograph.wire.compare import first_difference
 from heliograph.wire.decode import decode
 from heliograph.wire.kernels.loading import Kernels, wait
@@ -24,23 +21,16 @@ from heliograph.wire.runs import Run, split_runs
 ROUNDS = 7
 ANSWER_BATCHES = 4_000  # about 1 MB
 LIMIT_BYTES = 1_000_000
-TIMESTAMP = 1_700_000_000_000
-
-
-def batch(offset: int, value: bytes, codec: Codec = Codec.NONE) -> bytes:
-    record = (
-        b"\0\0\0\x01" + struct.pack("BB", (2 * len(value)) & 0x7F | 0x80, 2 * len(value) >> 7) + value + b"\0"
-    )
-    size = 2 * len(record)
-    records = compress(codec, struct.pack("BB", size & 0x7F | 0x80, size >> 7) + record)
-    moment = TIMESTAMP + offset
-    checked = struct.pack(">hiqqqhii", codec, 0, moment, moment, -1, -1, -1, 1) + records
-    return struct.pack(">qiibI", offset, len(checked) + 9, 0, 2, crc32c(checked)) + checked
+TIMESTAMP_MS = 1_700_000_000_000
 
 
 def answer(batches: int, codec: Codec = Codec.NONE) -> memoryview:
     chance = random.Random(1)
-    return memoryview(bytearray(b"".join(batch(n, chance.randbytes(200), codec) for n in range(batches))))
+    singles = (
+        single_batch(chance.randbytes(200), timestamp_ms=TIMESTAMP_MS + n, offset=n, codec=codec)
+        for n in range(batches)
+    )
+    return memoryview(bytearray(b"".join(singles)))
 
 
 def best(work: Callable[[], object]) -> float:

@@ -42,7 +42,6 @@ CONSUMER = {
     "auto.offset.reset": "earliest",
 }
 PRODUCER = {
-    "compression.type": "lz4",
     "batch.size": 500_000,
     "buffer.memory": 128 * 1024 * 1024,
     "max.request.size": 4_000_000,
@@ -95,7 +94,7 @@ def properties(job: CopyJob, *, source: str, target: str, replication: int = 1) 
         f"{TARGET}.bootstrap.servers": target,
         f"{alias}->{TARGET}.enabled": "true",
         f"{TARGET}->{alias}.enabled": "false",
-        f"{alias}->{TARGET}.topics": re.escape(job.topic).replace("\\", "\\\\"),
+        f"{alias}->{TARGET}.topics": ",".join(re.escape(topic) for topic in job.topics).replace("\\", "\\\\"),
         "tasks.max": TASKS,
         "refresh.topics.interval.seconds": 5,
     }
@@ -103,5 +102,6 @@ def properties(job: CopyJob, *, source: str, target: str, replication: int = 1) 
     settings |= dict.fromkeys(OFF, "false")
     settings |= {f"{alias}.consumer.{key}": value for key, value in CONSUMER.items()}
     settings |= {f"{TARGET}.producer.{key}": value for key, value in PRODUCER.items()}
+    settings[f"{TARGET}.producer.compression.type"] = job.codec
     settings[f"{TARGET}.producer.linger.ms"] = linger_ms
     return {key: str(value) for key, value in settings.items()}

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.contender import ROOT
 from bench.heliograph_run import HeliographRun
-from bench.report import AGAINST
+from bench.names import AGAINST
 from heliograph.lab.cache import bench_directory
 from heliograph.model.errors import UsageError
 

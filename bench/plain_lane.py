@@ -42,12 +42,12 @@ class PlainLane:
 
     def prepare(self, job: CopyJob, pair: ClusterPair, directory: Path) -> Sequence[str]:
         del directory  # everything fits on the command line
-        pair.target.create(job.target_topic, job.partitions)
+        pair.target.create(*job.target_topics, partitions=job.partitions)
         return [
             *(sys.executable, "-m", MODULE),
             *("--source", pair.source.bootstrap_servers, "--source-id", pair.source.cluster_id),
             *("--target", pair.target.bootstrap_servers, "--target-id", pair.target.cluster_id),
-            *("--topic", job.topic, "--target-topic", job.target_topic),
+            *("--topic", job.topics[0], "--target-topic", job.target_topics[0]),
             *("--partitions", str(job.partitions), "--records", str(job.records)),
         ]
 

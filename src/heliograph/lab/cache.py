@@ -6,7 +6,7 @@
     ├── ivy/                           Ivy's own cache; ivy.lock keeps two downloads apart
     ├── java/<version>/bin/java        the wrapper around a JRE that came as a wheel
     ├── lab/<name>/                    a named cluster: its description, logs and data
-    └── bench/                         versions that the benchmark compares with, while it does
+    └── bench/                         the benchmark: its mirror on franz-go; versions it compares with, while it does
 
 Owns the names in that tree. Must not know what is put there.
 """
