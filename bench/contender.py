@@ -102,16 +102,30 @@ class Running:
         self.end()
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def age_s(self) -> float:
         return time.monotonic() - self.started_at
 
     def check(self, limit_s: float) -> None:
         """Raises when it failed or takes too long. One that ended well may still be about to be seen so."""
-        code = self._process.poll()
+        code = self._ended_with()
         if code is not None and (code != 0 or not self.ends_itself):
             raise self.failure(f"ended with exit code {code}")
         if self.age_s > limit_s:
             raise self.failure(f"was not done within {limit_s:.0f} s")
+
+    def _ended_with(self) -> int | None:
+        """Its exit code once it has ended. It is not reaped: until then its CPU time can still be read, and the look
+        before may be 0.1 s old, much of what a mirror takes that is done within a second."""
+        if self._process.returncode is not None:
+            return self._process.returncode
+        ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None:
+            return None
+        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
     def wait(self) -> None:
         """Waits for its own orderly end."""
