@@ -132,7 +132,20 @@ def test_after_a_merged_batch_was_refused_its_batches_go_one_by_one(code: int) -
     assert taken(copy) == [(1, 1)]
     copy.appended(1)
     assert copy.trouble is None
-    assert taken(copy) == [(2, 1), (3, 1), (4, 3)]
+    assert taken(copy)[:2] == [(2, 1), (3, 1)]
+
+
+def test_a_target_that_takes_less_than_before_is_given_less() -> None:
+    """And goes on being merged: not every batch from then on costs a refusal."""
+    copy = merging_copy()
+    give(copy, *(batch(at) for at in range(1, 9)))
+    refused = copy.take(LIMIT_BYTES)
+    copy.refused(ErrorCode.MESSAGE_TOO_LARGE, "")
+    copy.synced(synced_at(9, state_ms=NOW_MS))
+    give(copy, *(batch(at) for at in range(9, 17)))
+    append = copy.take(LIMIT_BYTES)
+    assert append.batches > 1
+    assert len(append.batch) <= len(refused.batch) // 2
 
 
 def test_a_single_batch_that_is_refused_stops_as_ever() -> None:

@@ -32,7 +32,7 @@ from heliograph.copier.topic_ids import TopicIds
 from heliograph.model.errors import HeliographError, LineLeft, PartitionStop
 from heliograph.model.events import Event, Trouble
 from heliograph.model.position import Position
-from heliograph.model.states import BoundBy, PartitionState
+from heliograph.model.states import BoundBy, PartitionState, StopReason
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition
 
@@ -84,6 +84,7 @@ class PartitionCopy:
         # The record time by which the broker remembers our id; None: it does not.
         self._state_ms: int | None = None
         self._singly_until = 0  # a merged batch was refused: up to this source offset none is merged
+        self._merged_limit_bytes = spec.max_merged_bytes  # less, when the target has refused that
         self._throttled_until = -math.inf
         self._raced_at: int | None = (
             None  # where an append was refused that nobody could have been before us with
@@ -150,7 +151,7 @@ class PartitionCopy:
     def take(self, room_bytes: int = 0) -> Append:
         """Take what `peek` showed, and what may be merged with it into so many bytes; its answer must come through
         `appended`, `refused` or `lost`."""
-        append = self._merge(min(room_bytes, self.spec.max_merged_bytes)) or pass_through(
+        append = self._merge(min(room_bytes, self._merged_limit_bytes)) or pass_through(
             self._waiting.pop(self._sending.source), self._sending, self.spec
         )
         self._moved[self] = None
@@ -321,6 +322,8 @@ class PartitionCopy:
             self._drained()
         elif isinstance(demand, PartitionStop) and append.batches > 1:
             self._singly_until = append.end.source  # whichever of them it is, it must be met by itself
+            if demand.reason is StopReason.TOO_LARGE:
+                self._merged_limit_bytes = len(append.batch) // 2  # the topic's limit was lowered meanwhile
             # Told: who waits for its turn again, in no trouble, is taken for a lane that hangs.
             words = (
                 f"append of {append.batches} batches at {at}: {ErrorCode.name_of(code)}; they go one by one"
