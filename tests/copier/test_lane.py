@@ -525,7 +525,7 @@ async def test_what_a_lane_cannot_recover_from_is_told() -> None:
     target.create(TopicPartition("orders", 0))
     del source.logs[TopicPartition("orders", 0)]  # a bug of ours, not a broker's answer
     lane.assign(spec_of(mirror(0)))
-    await asyncio.sleep(0.1)
+    await until(lambda: bool(failures))
     await lane.aclose()
     assert [type(failure) for failure in failures] == [KeyError]
 
