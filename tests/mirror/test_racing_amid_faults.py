@@ -69,7 +69,8 @@ def test_racers_that_merge_and_racers_that_do_not_leave_one_copy_through_kills_f
         producer.stop()
         _wait_until_caught_up(source, target, topic)
         assert all(racer.lives for racer in racers)
-        assert [racer.merges > 0 for racer in racers] == list(MERGING)
+        assert sum(racer.merges for racer in racers) > 0
+        assert racers[MERGING.index(False)].merges == 0
     assert_identical(source, target, [topic])
 
 

@@ -84,14 +84,6 @@ MERGING = (
         change=lambda plan: _merging(plan, sizes=SMALL[plan.seed % len(SMALL)]),
     ),
     Planted(
-        rule="merge, refused",
-        without="what was refused as one batch is merged again",
-        patches=lambda: [
-            patch.object(PartitionCopy, "_singly_until", property(lambda _: 0, lambda *_: None), create=True)
-        ],
-        change=_takes_less,
-    ),
-    Planted(
         rule="merge, stopped",
         without="a merged batch that is refused stops its partition",
         patches=lambda: [patch.object(PartitionCopy, "refused", stop_at_merged)],

@@ -23,6 +23,7 @@ from heliograph.engine.lane_log import tell_driver
 from heliograph.engine.lane_orders import LaneOrders
 from heliograph.engine.versions import versions
 from heliograph.model.errors import HeliographError
+from heliograph.model.events import Event
 from heliograph.wire.kernels import loading
 
 KERNELS_LOOK_S = 0.2
@@ -125,6 +126,7 @@ async def _say_if_kernels_fail() -> None:
         failure = loading.failure()
         if failure is not None:
             words = "small batches go one by one, slowly: the compiled kernels cannot be used: %s (hint: %s)"
-            log.warning(words, failure, "python -m heliograph.wire.kernels")
+            hint = "python -m heliograph.wire.kernels"
+            log.warning(words, failure, hint, extra={"event": Event.NOT_MERGED})
             return
         await asyncio.sleep(KERNELS_LOOK_S)

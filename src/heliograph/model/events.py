@@ -33,6 +33,7 @@ class Event(StrEnum):
     LANE_HUNG = "lane_hung"
     LANE_UNFIT = "lane_unfit"
     LANE_LEAVING = "lane_leaving"
+    NOT_MERGED = "not_merged"
     FEW_LANES = "few_lanes"
     SPARK_OPEN = "spark_open"
     SPARK_ERROR = "spark_error"
