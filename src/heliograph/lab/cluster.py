@@ -10,6 +10,7 @@ import base64
 import json
 import shutil
 import tempfile
+import threading
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -58,6 +59,9 @@ class LabCluster:
         self.kafka = description.kafka
         self.directory = directory
         self._host = description.host
+        self._nodes = description.nodes
+        self._ended = False
+        self._ending = threading.Lock()  # no broker is launched once the end has begun
         runtime = Runtime(
             java_home=find_java(), libs=kafka_libs(description.kafka), heap_mb=description.heap_mb
         )
@@ -83,6 +87,28 @@ class LabCluster:
 
         A `directory` given by the caller must be empty; it is kept when the cluster stops.
         """
+        cluster = cls.made(
+            name=name, brokers=brokers, kafka=kafka, directory=directory, heap_mb=heap_mb, host=host
+        )
+        try:
+            cluster.come_up(properties)
+        except BaseException:  # also Ctrl-C: no broker may stay behind
+            cluster.stop()
+            raise
+        return cluster
+
+    @classmethod
+    def made(
+        cls,
+        *,
+        name: str,
+        brokers: int = 1,
+        kafka: str = DEFAULT_KAFKA,
+        directory: Path | None = None,
+        heap_mb: int = DEFAULT_HEAP_MB,
+        host: str = LOOPBACK,
+    ) -> Self:
+        """A cluster of which nothing runs yet; `come_up` starts it, and `stop` removes it all the same."""
         if brokers < 1:
             raise LabError(f"a cluster needs at least one broker, not {brokers}")
         kafka_libs(kafka)  # a version that cannot be had should fail before anything is made
@@ -92,13 +118,7 @@ class LabCluster:
         nodes = choose_nodes(brokers)
         description = Description(name=name, kafka=kafka, heap_mb=heap_mb, nodes=nodes, host=host)
         description.write(place)
-        cluster = cls(description, place, own_directory=directory is None)
-        try:
-            cluster._come_up(nodes, properties or {})
-        except BaseException:  # also Ctrl-C: no broker may stay behind
-            cluster.stop()
-            raise
-        return cluster
+        return cls(description, place, own_directory=directory is None)
 
     @classmethod
     def attach(cls, directory: Path) -> Self:
@@ -117,27 +137,33 @@ class LabCluster:
 
         Data that is thrown away needs no orderly end: then brokers are killed, which takes no time.
         """
+        with self._ending:
+            self._ended = True
         for broker in self.brokers:
             broker.kill() if self._own_directory else broker.stop()
         if self._own_directory:
             shutil.rmtree(self.directory, ignore_errors=True)
 
-    def _come_up(self, nodes: tuple[Node, ...], properties: Mapping[str, str]) -> None:
+    def come_up(self, properties: Mapping[str, str] | None = None) -> None:
+        """Once in its life. `stop` may be called from another thread meanwhile: then this raises."""
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        for node, broker in zip(nodes, self.brokers, strict=True):
+        for node, broker in zip(self._nodes, self.brokers, strict=True):
             broker.directory.mkdir()
             settings = broker_settings(
                 node,
-                nodes=nodes,
+                nodes=self._nodes,
                 data_directory=broker.directory / "data",
-                properties=properties,
+                properties=properties or {},
                 host=self._host,
             )
             write_settings(broker.directory / "server.properties", settings)
             broker.format(cluster_id)
         for broker in self.brokers:
-            broker.launch()
-        everyone = frozenset(node.node_id for node in nodes)
+            with self._ending:
+                if self._ended:
+                    raise LabError(f"lab cluster {self.name!r} was stopped while it started")
+                broker.launch()
+        everyone = frozenset(node.node_id for node in self._nodes)
         for broker in self.brokers:
             broker.wait_until_up(everyone)
 
