@@ -36,4 +36,6 @@ def test_the_demo_runs_with_java_hidden_from_path(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["identical"]
-    assert report["records"] == 5000
+    assert report["backlog"]["records"] == 5000
+    assert report["records"] == 5000 + report["live"]["records"]
+    assert report["kill"]["partitions"] > 0

@@ -1,1 +1,1 @@
-"""The demo: two real clusters, a workload, the mirror on Spark, a killed lane, a verified copy."""
+"""The demo: two real clusters, a backlog, the mirror on Spark, a live producer, a killed lane, a verified copy."""
