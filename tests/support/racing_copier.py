@@ -73,8 +73,9 @@ class RacingCopier:
         os.kill(self._process.pid, signal.SIGCONT)
 
     def _listen(self, lines: IO[str]) -> None:
-        for line in lines:
-            self._told = int(line)
+        with lines:
+            for line in lines:
+                self._told = int(line)
 
 
 async def _copy(source: str, target: str, topic: str, way: str) -> None:
