@@ -11,6 +11,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import numba
 import pytest
 
 import heliograph
@@ -149,6 +150,19 @@ def test_the_packed_tree_runs_where_it_was_unpacked_and_needs_nothing_of_this_en
 def test_sparks_own_python_path_comes_first(home: Path) -> None:
     told = told_by(home, "import sys; print(*sys.path[1:3], sep='\\n')", PYTHONPATH="/spark")
     assert told == ["/spark", str(home / "site-packages")]
+
+
+def test_kernels_come_compiled(home: Path, tmp_path: Path) -> None:
+    code = """
+from heliograph.wire.kernels import loading
+found = loading.wait()
+print(loading.kept_at())
+print(sum(sum(kernel.stats.cache_hits.values()) for kernel in (found.scan, found.join, found.match, found.split)))
+"""
+    numba_is_in = str(Path(numba.__file__).parents[1])
+    told = told_by(home, code, PYTHONPATH=numba_is_in, XDG_CACHE_HOME=str(tmp_path))
+    assert told == [str(home / "site-packages/heliograph/wire/kernels/__pycache__"), "4"]
+    assert not list(tmp_path.iterdir())
 
 
 # -- the archive

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from numba import types
 from numba.extending import intrinsic
 
-from heliograph.wire.kernels.machine_code import directory
+from heliograph.wire.kernels.machine_code import directory, shipped
 
 Octets = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
@@ -42,7 +42,7 @@ def kernel(signature: Any) -> Callable[[_F], _F]:
     def compiled(function: _F) -> _F:
         if numba.config.DISABLE_JIT:
             raise RuntimeError("numba is told not to compile (NUMBA_DISABLE_JIT)")
-        place = directory()
+        place = "" if shipped() else directory()  # "": beside the source
         if place is not None:
             # OSError: the disk is full. RuntimeError: numba finds no place by this directory.
             with contextlib.suppress(OSError, RuntimeError):

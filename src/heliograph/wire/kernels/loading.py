@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from heliograph.model.errors import HeliographError
@@ -86,6 +87,15 @@ def loaded() -> Kernels | None:
 def failure() -> Exception | None:
     """Why they cannot be loaded here, if so. Then batches go as they are for ever."""
     return _loading.failure
+
+
+def kept_at() -> Path | None:
+    """Where the machine code of those that are loaded is kept, if it could be."""
+    if _loading.kernels is None:
+        return None
+    compiled: Any = _loading.kernels.scan
+    place = compiled.stats.cache_path
+    return None if place is None else Path(place)
 
 
 def wait(timeout_s: float | None = None) -> Kernels:

@@ -1,6 +1,7 @@
 """Where compiled kernels are kept: a directory of the user's cache, named after the kernels' source.
 
     $NUMBA_CACHE_DIR                              where it is set
+    __pycache__ beside the source                 where they came with it, packed for executors
     $XDG_CACHE_HOME/heliograph/kernels/<source>   otherwise
 
 numba looks at one file's source to know whether its machine code is still right; a kernel is made of several. So the
@@ -19,6 +20,21 @@ from pathlib import Path
 
 from heliograph.model.user_cache import cache_root
 
+BESIDE = "__pycache__"  # where numba looks when it is told no directory
+SUFFIXES = (".nbi", ".nbc")
+
+
+@cache
+def shipped() -> bool:
+    """Whether machine code came with this source, and numba would look there."""
+    place = Path(__file__).parent / BESIDE
+    try:
+        if os.environ.get("NUMBA_CACHE_DIR") or not any(place.glob(f"*{SUFFIXES[0]}")):
+            return False
+        return _can_be_used(place)
+    except OSError:
+        return False
+
 
 @cache
 def directory() -> str | None:
@@ -26,15 +42,16 @@ def directory() -> str | None:
     try:
         place = Path(os.environ.get("NUMBA_CACHE_DIR") or cache_root() / "kernels") / _source()
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _only_ours(place):
+        if not _can_be_used(place):
             return None
-        tempfile.TemporaryFile(dir=place).close()
     except (OSError, RuntimeError):  # RuntimeError: the user has no home
         return None
     return str(place)
 
 
-def _only_ours(place: Path) -> bool:
+def _can_be_used(place: Path) -> bool:
+    """We can write there, which numba insists on, and nobody else can."""
+    tempfile.TemporaryFile(dir=place).close()
     found = place.stat()
     return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
