@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from heliograph.copier.budget import ByteBudget, Parcel
-from heliograph.copier.merging import WORTH_BYTES, merging_pays
+from heliograph.copier.merging_rule import WORTH_BYTES, merging_pays
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.model.events import Event
 from heliograph.model.position import SEQUENCES

@@ -7,7 +7,10 @@ from typing import Any
 
 from heliograph.copier.batches import Append
 from heliograph.copier.budget import ByteBudget, Hold, Share, hold_merged
+from heliograph.copier.merging import Merging
 from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.source_queue import SourceQueue
+from heliograph.model.position import Position
 from heliograph.wire.batch import split_batches
 from heliograph.wire.batch_layout import HEADER_BYTES
 from heliograph.wire.kernels.loading import Kernels
@@ -50,8 +53,11 @@ def goes_on_without(*checks: str) -> Callable[[Run, Run], bool]:
     return goes_on_all_the_same
 
 
-def merge_without_limit(copy: PartitionCopy, _limit_bytes: int) -> Append | None:
-    return _merge(copy, 1 << 20)
+def merge_without_limit(
+    merging: Merging, waiting: SourceQueue, start: Position, _room_bytes: int, share: Share | None
+) -> Append | None:
+    merging._limit_bytes = 1 << 20
+    return _take(merging, waiting, start, 1 << 20, share)
 
 
 def stop_at_merged(copy: PartitionCopy, code: int, message: str) -> None:
@@ -74,4 +80,4 @@ def differs_at_once(_view: memoryview, _batches: object, first_offset: int, _nex
     return first_offset
 
 
-_merge, _refused = PartitionCopy._merge, PartitionCopy.refused
+_take, _refused = Merging.take, PartitionCopy.refused

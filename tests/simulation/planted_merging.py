@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from heliograph.copier import merging, partition_copy, resync
+from heliograph.copier import merging, merging_rule, resync
+from heliograph.copier.merging import Merging
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.wire import merge
 
@@ -21,7 +22,8 @@ from .merged_wrongly import (
     refused_untold,
     stop_at_merged,
 )
-from .merging_plan import LARGE, SMALL, Merging
+from .merging_plan import LARGE, SMALL
+from .merging_plan import Merging as PlannedMerging
 from .plan import Plan
 from .planted_bug import Planted
 from .rare_plans import BURSTS, of_kinds, quiet, with_faults
@@ -33,7 +35,7 @@ def _merging(plan: Plan, *kinds: str, sizes: Sizes = LARGE, codecs: str = PLAIN)
     """All lanes merge, and much comes at once."""
     plan = quiet(of_kinds(replace(plan, racing=False), *(kinds or ("fresh",)), rhythm=BURSTS))
     topics = tuple(tuple(replace(content, codecs=codecs) for content in topic) for topic in plan.topics)
-    return replace(plan, topics=topics, merging=Merging(kernels_s=(0.0,), sizes=(sizes, sizes)))
+    return replace(plan, topics=topics, merging=PlannedMerging(kernels_s=(0.0,), sizes=(sizes, sizes)))
 
 
 def _takes_less(plan: Plan) -> Plan:
@@ -49,7 +51,7 @@ def _crammed(plan: Plan) -> Plan:
 
 def _together_without(*checks: str) -> list[Any]:
     goes_on = goes_on_without(*checks)
-    return [patch.object(merge, "goes_on", goes_on), patch.object(merging, "goes_on", goes_on)]
+    return [patch.object(merge, "goes_on", goes_on), patch.object(merging_rule, "goes_on", goes_on)]
 
 
 MERGING = (
@@ -80,7 +82,7 @@ MERGING = (
     Planted(
         rule="merge, size",
         without="merged batches are larger than the topic takes",
-        patches=lambda: [patch.object(PartitionCopy, "_merge", merge_without_limit)],
+        patches=lambda: [patch.object(Merging, "take", merge_without_limit)],
         change=lambda plan: _merging(plan, sizes=SMALL[plan.seed % len(SMALL)]),
     ),
     Planted(
@@ -104,7 +106,7 @@ MERGING = (
     Planted(
         rule="merge, memory",
         without="the memory of merged batches is not counted",
-        patches=lambda: [patch.object(partition_copy, "hold_merged", hold_nothing)],
+        patches=lambda: [patch.object(merging, "hold_merged", hold_nothing)],
         change=_crammed,
     ),
 )

@@ -1,6 +1,7 @@
 """Small batches that wait for one target partition become one append (P1, P2, P4, P5). Never by waiting for more.
 
-Owns the rule when merging pays, and the append that comes of it. Must not know the queue, phases or leases.
+Owns the append that comes of it, and what was refused of such; merging_rule.py says when it pays. Must not know phases
+or leases.
 """
 
 from __future__ import annotations
@@ -8,40 +9,54 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from heliograph.copier.batches import Append
-from heliograph.copier.budget import Hold
+from heliograph.copier.budget import Hold, Share, hold_merged
+from heliograph.copier.source_queue import SourceQueue
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.model.errors import ProtocolError
 from heliograph.model.position import SEQUENCES, Position
-from heliograph.wire.batch import Codec
-from heliograph.wire.batch_layout import DELETE_HORIZON
 from heliograph.wire.kernels.loading import loaded
-from heliograph.wire.merge import Merged, goes_on, merge
+from heliograph.wire.merge import Merged, merge
 from heliograph.wire.runs import Run
 
-# An append by itself costs the lane some 120 us, whatever is in it. To merge a batch of one record, 270 bytes, costs it
-# 0.03 us uncompressed and 6 to 20 us with a codec (`python -m bench.kernels`): small ones pay with every codec. Up to
-# which size they do is measured for none: larger ones have more to compress anew, so the bound is lower the slower a
-# codec compresses.
-WORTH_BYTES = {
-    Codec.NONE: 16 << 10,
-    Codec.LZ4: 8 << 10,
-    Codec.SNAPPY: 8 << 10,
-    Codec.ZSTD: 3 << 10,
-    Codec.GZIP: 1 << 10,
-}
+
+class Merging:
+    """Of one partition: what is merged, and what is not because the target has refused it."""
+
+    def __init__(self, spec: CopySpec) -> None:
+        self._spec = spec
+        self._limit_bytes = spec.max_merged_bytes  # less, when the target has refused that
+        self._singly_until = 0  # a merged batch was refused: up to this source offset none is merged
+        self.merges = 0
+
+    def take(
+        self, waiting: SourceQueue, start: Position, room_bytes: int, share: Share | None
+    ) -> Append | None:
+        """The first of what waits as one append; None if they go as they are."""
+        head = waiting.head
+        assert head is not None
+        limit_bytes = min(room_bytes, self._limit_bytes)
+        if not head.run.mergeable or limit_bytes <= 0 or start.source < self._singly_until:
+            return None
+        runs = waiting.together(limit_bytes)
+        budget = head.hold.parcel.budget
+        if not runs or not budget.may_merge(min(limit_bytes, sum(len(run.view) for run in runs))):
+            return None
+        made = _merge_at(start, runs, self._spec, limit_bytes)
+        if made is None:
+            return None
+        hold = hold_merged(budget, made.batch.nbytes, share)
+        waiting.taken(made)
+        self.merges += 1
+        return _append_of(made, start, perishable=head.perishable, hold=hold)
+
+    def refused(self, append: Append, *, too_large: bool) -> None:
+        """Whichever of its batches it is for, that one must be met by itself."""
+        self._singly_until = append.end.source
+        if too_large:
+            self._limit_bytes = len(append.batch) // 2  # the topic's limit was lowered meanwhile
 
 
-def merging_pays(first: Run, second: Run | None) -> bool:
-    """Whether the first of what waits should go as one batch with what is behind it."""
-    if not first.mergeable:
-        return False
-    if first.header.attributes & DELETE_HORIZON:
-        return True  # a cleaner's note about the source's log, not to be carried to another one
-    goes_with_others = first.batches > 1 or (second is not None and goes_on(first, second))
-    return goes_with_others and len(first.view) <= first.batches * WORTH_BYTES[first.header.codec]
-
-
-def merge_at(start: Position, runs: Iterable[Run], spec: CopySpec, limit_bytes: int) -> Merged | None:
+def _merge_at(start: Position, runs: Iterable[Run], spec: CopySpec, limit_bytes: int) -> Merged | None:
     """As many of them as fit, as one batch to be appended there; None if they can only go as they are."""
     kernels = loaded()
     if kernels is None:
@@ -61,7 +76,7 @@ def merge_at(start: Position, runs: Iterable[Run], spec: CopySpec, limit_bytes: 
         return None  # not what a producer writes: it goes as it is, and the target's broker judges it
 
 
-def append_of(made: Merged, start: Position, *, perishable: bool, hold: Hold) -> Append:
+def _append_of(made: Merged, start: Position, *, perishable: bool, hold: Hold) -> Append:
     end = start.after(source_offsets=made.records, records=made.records)
     assert end.source == made.next_offset, (end, made.next_offset)
     return Append(start, end, made.records, perishable, made.max_timestamp, made.batch, hold, made.batches)

@@ -18,9 +18,9 @@ import math
 from collections import deque
 
 from heliograph.copier.batches import Append, SourceBatch
-from heliograph.copier.budget import Parcel, Share, hold_merged
+from heliograph.copier.budget import Parcel, Share
 from heliograph.copier.clearance import CLEAR, Clearance
-from heliograph.copier.merging import append_of, merge_at
+from heliograph.copier.merging import Merging
 from heliograph.copier.passage import pass_through
 from heliograph.copier.phases import OVER, SENDING, Happening, Phase, after
 from heliograph.copier.recovery import after_append
@@ -70,7 +70,6 @@ class PartitionCopy:
         self.interruptions = 0  # how often what was known of the target went out of date
         self.records = 0
         self.size_bytes = 0
-        self.merges = 0  # appends that hold more than one batch of the source
         self.topic_ids = TopicIds(spec.partition)
         self._clearance = Clearance(clear_at, flight_s)
         self._notices: list[Trouble] = []
@@ -83,18 +82,12 @@ class PartitionCopy:
         self._in_flight_bytes = 0
         # The record time by which the broker remembers our id; None: it does not.
         self._state_ms: int | None = None
-        self._singly_until = 0  # a merged batch was refused: up to this source offset none is merged
-        self._merged_limit_bytes = spec.max_merged_bytes  # less, when the target has refused that
+        self._merging = Merging(spec)
         self._throttled_until = -math.inf
         self._raced_at: int | None = (
             None  # where an append was refused that nobody could have been before us with
         )
         self._diverged_at: int | None = None  # the source no longer holds what it held from here on
-        self._idle_at: Position | None = None  # where it was when idle copies were last looked at
-        self._held_since: float | None = (
-            None  # since when an open transaction has held the source's end back,
-        )
-        self._held_at = -1  # and where
 
     # -- what the caller may do now
 
@@ -106,6 +99,11 @@ class PartitionCopy:
     @property
     def over(self) -> bool:
         return self.phase in OVER
+
+    @property
+    def merges(self) -> int:
+        """Appends that hold more than one batch of the source."""
+        return self._merging.merges
 
     @property
     def wants_resync(self) -> bool:
@@ -151,7 +149,7 @@ class PartitionCopy:
     def take(self, room_bytes: int = 0) -> Append:
         """Take what `peek` showed, and what may be merged with it into so many bytes; its answer must come through
         `appended`, `refused` or `lost`."""
-        append = self._merge(min(room_bytes, self._merged_limit_bytes)) or pass_through(
+        append = self._merging.take(self._waiting, self._sending, room_bytes, self._share) or pass_through(
             self._waiting.pop(self._sending.source), self._sending, self.spec
         )
         self._moved[self] = None
@@ -160,25 +158,6 @@ class PartitionCopy:
         self._sending = append.end
         if append.perishable:
             self._enter(Happening.TOOK_OLD)  # nothing goes behind it, fresh or not, before it is acknowledged
-        return append
-
-    def _merge(self, limit_bytes: int) -> Append | None:
-        """None: what is next goes as it is."""
-        head = self._waiting.head
-        assert head is not None
-        if not head.run.mergeable or limit_bytes <= 0 or self._sending.source < self._singly_until:
-            return None
-        runs = self._waiting.together(limit_bytes)
-        budget = head.hold.parcel.budget
-        if not runs or not budget.may_merge(min(limit_bytes, sum(len(run.view) for run in runs))):
-            return None
-        made = merge_at(self._sending, runs, self.spec, limit_bytes)
-        if made is None:
-            return None
-        hold = hold_merged(budget, made.batch.nbytes, self._share)
-        append = append_of(made, self._sending, perishable=head.perishable, hold=hold)
-        self._waiting.taken(made)
-        self.merges += 1
         return append
 
     @property
@@ -321,9 +300,7 @@ class PartitionCopy:
         if self.phase not in SENDING:
             self._drained()
         elif isinstance(demand, PartitionStop) and append.batches > 1:
-            self._singly_until = append.end.source  # whichever of them it is, it must be met by itself
-            if demand.reason is StopReason.TOO_LARGE:
-                self._merged_limit_bytes = len(append.batch) // 2  # the topic's limit was lowered meanwhile
+            self._merging.refused(append, too_large=demand.reason is StopReason.TOO_LARGE)
             # Told: who waits for its turn again, in no trouble, is taken for a lane that hangs.
             words = (
                 f"append of {append.batches} batches at {at}: {ErrorCode.name_of(code)}; they go one by one"
@@ -416,33 +393,22 @@ class PartitionCopy:
 
     # -- what makes no noise (copier/vigil.py)
 
-    def stands_still(self) -> bool:
-        """Whether it expects no answer and stands where it stood when this was last asked."""
-        was_at, self._idle_at = self._idle_at, self.durable
-        return self._is_idle_at(was_at)
+    def is_idle_at(self, position: Position | None) -> bool:
+        """Whether it stands there, expects no answer and has nothing in its way."""
+        return self.flowing and self.settled and self.durable == position
 
-    def compare_end(self, end: int) -> bool:
-        """The target's log end, asked for a copy that stood still. Whether it has moved without us."""
-        if self.durable is None or not self._is_idle_at(self._idle_at) or end == self.durable.target:
+    def compare_end(self, end: int, asked_at: Position | None) -> bool:
+        """The target's log end, asked for when the copy was idle there. Whether it has moved without us."""
+        if asked_at is None or not self.is_idle_at(asked_at) or end == asked_at.target:
             return False
-        problem = f"the target ends at {end}, not at {self.durable.target} any more"
+        problem = f"the target ends at {end}, not at {asked_at.target} any more"
         self._resync_later(Trouble(Event.UNSETTLED, problem))
         return True
 
-    def _is_idle_at(self, position: Position | None) -> bool:
-        return self.flowing and self.settled and self.durable == position
-
-    def held_by_transaction(self, now: float, limit_s: float) -> bool:
-        """Whether an open transaction has held it back for that long; once for each."""
-        waits = self.flowing and self.next_offset == self.source_end < self.source_watermark
-        if not waits:
-            self._held_since = None
-        elif self._held_since is None or self._held_at != self.source_end:
-            self._held_since, self._held_at = now, self.source_end
-        elif now - self._held_since >= limit_s:
-            self._held_since = float("inf")
-            return True
-        return False
+    @property
+    def held_by_transaction(self) -> bool:
+        """All that may be read is copied, and the source holds more."""
+        return self.flowing and self.next_offset == self.source_end < self.source_watermark
 
     # -- inside
 

@@ -13,7 +13,7 @@ from itertools import islice
 
 from heliograph.copier.batches import SourceBatch
 from heliograph.copier.budget import Parcel, Share
-from heliograph.copier.merging import merging_pays
+from heliograph.copier.merging_rule import merging_pays
 from heliograph.copier.passage import Merge, Pass, Way, corrupt, way_by_header, way_of
 from heliograph.copier.spec import CopySpec
 from heliograph.model.errors import CorruptBatch, PartitionStop

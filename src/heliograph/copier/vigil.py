@@ -9,8 +9,11 @@ broker rewrites batches does so with success: its configs are read again, too (t
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import TargetPort
@@ -19,11 +22,22 @@ from heliograph.copier.target_configs import TargetConfigs
 from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.events import Event, Trouble
 from heliograph.model.partition import MirrorPartition
+from heliograph.model.position import Position
 
 LOOK_S = 3.0
 ANSWER_LIMIT_S = 3.0  # a broker that hangs must not keep us from looking at the others
 HELD_LIMIT_S = 30.0
 CONFIGS_S = 5.0
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Of one copy, at the last look: where it stood; since when an open transaction has held it back (`inf`: for long,
+    and it was told), and where."""
+
+    idle_at: Position | None = None
+    held_since: float | None = None
+    held_at: int = -1
 
 
 class Vigil:
@@ -35,7 +49,8 @@ class Vigil:
         self._routes = routes
         self._on_change = on_change
         self._configs = TargetConfigs(on_change)
-        self._configs_read_at = float("-inf")
+        self._configs_read_at = -math.inf
+        self._seen: WeakKeyDictionary[PartitionCopy, _Seen] = WeakKeyDictionary()
 
     async def run(self) -> None:
         while True:
@@ -55,7 +70,9 @@ class Vigil:
         """Those that stand where they stood at the last look, and expect no answer."""
         idle: dict[tuple[TargetPort, int], list[Route]] = defaultdict(list)
         for route in self._routes.values():
-            if route.copy.stands_still() and route.target_leader is not None:
+            seen = self._seen_of(route.copy)
+            stood_at, seen.idle_at = seen.idle_at, route.copy.durable
+            if route.copy.is_idle_at(stood_at) and route.target_leader is not None:
                 idle[route.target, route.target_leader.node].append(route)
         return idle
 
@@ -65,17 +82,31 @@ class Vigil:
                 ends = await target.log_ends(node, [r.copy.spec.partition.target for r in routes])
         except (RequestFailed, ProtocolError, TimeoutError):
             return  # a broker that is away is found by whoever has something to append
-        for route in routes:
-            end = ends.get(route.copy.spec.partition.target)
-            if end is not None and route.copy.compare_end(end):
-                self._on_change(route.copy)
+        for copy in (route.copy for route in routes):
+            end = ends.get(copy.spec.partition.target)
+            if end is not None and copy.compare_end(end, self._seen_of(copy).idle_at):
+                self._on_change(copy)
+
+    def _seen_of(self, copy: PartitionCopy) -> _Seen:
+        return self._seen.setdefault(copy, _Seen())
 
     # -- the source's last stable offset
 
     def _held_back(self) -> list[Route]:
         """Those that an open transaction has held back for long; each is returned once."""
         now = asyncio.get_running_loop().time()
-        return [route for route in self._routes.values() if route.copy.held_by_transaction(now, HELD_LIMIT_S)]
+        return [route for route in self._routes.values() if self._held_for_long(route.copy, now)]
+
+    def _held_for_long(self, copy: PartitionCopy, now: float) -> bool:
+        seen = self._seen_of(copy)
+        if not copy.held_by_transaction:
+            seen.held_since = None
+        elif seen.held_since is None or seen.held_at != copy.source_end:
+            seen.held_since, seen.held_at = now, copy.source_end
+        elif now - seen.held_since >= HELD_LIMIT_S:
+            seen.held_since = math.inf
+            return True
+        return False
 
     async def _tell_of_transaction(self, route: Route) -> None:
         copy = route.copy
