@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from bench.single_batch import single_batch
+from bench.values import orders
 from heliograph.wire.batch import Codec, rewrite, split_batches, verify_crc
 from heliograph.wire.compare import first_difference
 from heliograph.wire.decode import decode
@@ -20,6 +21,7 @@ from heliograph.wire.runs import Run, split_runs
 
 ROUNDS = 7
 ANSWER_BATCHES = 4_000  # about 1 MB
+BATCHES_OF_A_SIZE = 64
 LIMIT_BYTES = 1_000_000
 TIMESTAMP_MS = 1_700_000_000_000
 
@@ -101,9 +103,40 @@ def main() -> None:
     for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
         packed = list(split_runs(answer(ANSWER_BATCHES, codec)))
         rate(f"merge {codec.name.lower()}", lambda packed=packed: merge_all(kernels, packed))  # type: ignore[misc]
+    print_merge_costs(kernels)
     print("microseconds to take an answer apart, by kernel and in Python:")
     for few in (1, 2, 3, 4, 6, 10, 100):
         print(f"  {few:>4} batches {apart_us(few, split_runs):8.2f} {apart_us(few, split_batches):8.2f}")
+
+
+def print_merge_costs(kernels: Kernels) -> None:
+    """What `WORTH_BYTES` of copier/merging.py goes by."""
+    print("microseconds to merge a batch of JSON, by its size in bytes as it came:")
+    for codec in Codec:
+        costs = []
+        for records in (1, 2, 4, 8, 16, 21):
+            runs = list(split_runs(batches_of(records, codec)))
+            us = best(lambda runs=runs: merge_all(kernels, runs)) * 1e6 / BATCHES_OF_A_SIZE  # type: ignore[misc]
+            costs.append(f"{len(runs[0].view) // runs[0].batches:>8,}: {us:>7,.1f}")
+        print(f"  {codec.name.lower():<7}" + "".join(costs))
+
+
+def batches_of(records: int, codec: Codec) -> memoryview:
+    """One value as long as that many records: to merge is to copy and compress bytes, whatever they are."""
+    value = orders()
+    return memoryview(
+        bytearray(
+            b"".join(
+                single_batch(
+                    b"".join(value(n * records + r) for r in range(records)),
+                    timestamp_ms=TIMESTAMP_MS + n,
+                    offset=n,
+                    codec=codec,
+                )
+                for n in range(BATCHES_OF_A_SIZE)
+            )
+        )
+    )
 
 
 def apart_us(batches: int, apart: Callable[[memoryview], Iterable[object]]) -> float:
