@@ -11,7 +11,7 @@ from heliograph.copier.merging import Merging
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.wire import merge
 
-from .conditions import Conditions
+from .conditions import Bounds, Conditions
 from .merged_wrongly import (
     differs_at_once,
     goes_on_without,
@@ -84,6 +84,12 @@ MERGING = (
         without="merged batches are larger than the topic takes",
         patches=lambda: [patch.object(Merging, "take", merge_without_limit)],
         change=lambda plan: _merging(plan, sizes=SMALL[plan.seed % len(SMALL)]),
+    ),
+    Planted(
+        rule="merge, refused",
+        without="what was refused as one batch is merged again, as large as it was",
+        patches=lambda: [patch.object(Merging, "refused", lambda *_, **__: None)],
+        change=lambda plan: replace(_takes_less(plan), bounds=Bounds(interruptions=16)),
     ),
     Planted(
         rule="merge, stopped",
