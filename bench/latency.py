@@ -13,9 +13,9 @@ from pathlib import Path
 
 from bench.clusters import ClusterPair
 from bench.contender import Contender, CopyJob, Running
-from bench.summary import percentile
 from bench.trickle import Arrivals, Trickle, arrivals_of
 from bench.workload import Say
+from heliograph.model.percentile import percentile
 
 LIVE_LIMIT_S = 180.0
 BEFORE_IDLE_S = 2.0

@@ -1,11 +1,10 @@
-"""Medians, spreads and percentiles of what the rounds gave. Pure; knows no contender and no table."""
+"""Medians and spreads of what the rounds gave. Pure; knows no contender and no table."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,14 +25,6 @@ def summarise(values: Sequence[float]) -> Summary:
     return Summary(
         median=statistics.median(values), lowest=min(values), highest=max(values), rounds=len(values)
     )
-
-
-def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that at least `percent` of all values do not exceed (nearest rank)."""
-    assert values
-    assert 0 < percent <= 100
-    ordered = sorted(values)
-    return ordered[ceil(len(ordered) * percent / 100) - 1]
 
 
 def ratio(of: Summary | None, to: Summary | None) -> float | None:

@@ -2,22 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from heliograph.interface.demo.figures import Arrival, Laps, latencies_ms, longest_pause_s, percentile
+from heliograph.interface.demo.figures import Arrival, Laps, latencies_ms, longest_pause_s
 
 MS = 1_000_000
 
 
 def arrival(partition: int, sent_ms: int, arrived_ms: int) -> Arrival:
     return Arrival("orders", partition, sent_ms * MS, arrived_ms * MS)
-
-
-@pytest.mark.parametrize(("percent", "value"), [(1, 1), (50, 50), (99, 99), (100, 100)])
-def test_a_percentile_is_one_of_the_values(percent: float, value: float) -> None:
-    assert percentile(list(range(100, 0, -1)), percent) == value
-
-
-def test_the_percentile_of_one_value_is_that_value() -> None:
-    assert percentile([7.0], 99) == 7.0
 
 
 def test_latencies_leave_out_the_warm_up_and_what_a_kill_held_up() -> None:

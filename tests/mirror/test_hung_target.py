@@ -12,8 +12,9 @@ import pytest
 
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.link import Link
+from heliograph.model.percentile import percentile
 from heliograph.model.settings import Settings
-from tests.support.latency_watch import LatencyWatch, Where, percentile
+from tests.support.latency_watch import LatencyWatch, Where
 from tests.support.plain_driver import PlainDriver
 from tests.support.topics import create_topic
 
@@ -112,7 +113,7 @@ async def p99_s(watch: LatencyWatch, watched: Sequence[Where], window_s: float, 
     took_s = watch.took(watched, began_at, ended_at)
     # A tick lies on both sides of the moment: the records of one may be counted and not be in the window.
     assert len(took_s) >= least * sent - len(watched), f"{len(took_s)} of {sent} records arrived"
-    return percentile(took_s, 0.99)
+    return percentile(took_s, 99)
 
 
 async def caught_up(driver: PlainDriver, records: int) -> None:

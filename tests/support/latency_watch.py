@@ -111,8 +111,3 @@ class LatencyWatch:
                 if message.error() is None:
                     where = (message.topic(), message.partition())
                     self.arrivals.append(Arrival(where, float(message.value()), time.monotonic()))
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """Of sorted values."""
-    return values[min(int(len(values) * share), len(values) - 1)]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -22,13 +21,6 @@ class Arrival(NamedTuple):
     @property
     def latency_ms(self) -> float:
         return (self.arrived_ns - self.sent_ns) / 1e6
-
-
-def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that at least `percent` of all values do not exceed (nearest rank)."""
-    assert values
-    assert 0 < percent <= 100
-    return sorted(values)[math.ceil(len(values) * percent / 100) - 1]
 
 
 def latencies_ms(arrivals: Iterable[Arrival], *, from_ns: int, to_ns: int) -> list[float]:

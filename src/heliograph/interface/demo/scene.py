@@ -17,9 +17,10 @@ from typing import Any
 
 from heliograph.interface.demo import backlog, live
 from heliograph.interface.demo.child import Child
-from heliograph.interface.demo.figures import Arrival, Laps, latencies_ms, longest_pause_s, percentile
+from heliograph.interface.demo.figures import Arrival, Laps, latencies_ms, longest_pause_s
 from heliograph.interface.demo.workload import PARTITIONS
 from heliograph.model.errors import HeliographError
+from heliograph.model.percentile import percentile
 
 LIVE_S = 12.0
 KILL_AFTER_S = 6.0  # of live records: enough for a p99 before, and to recover after
