@@ -47,6 +47,26 @@ def test_a_lane_with_something_to_send_that_does_not_advance_for_ten_seconds_han
     assert story.looks(1) == {0}
 
 
+def test_who_comes_in_a_lanes_place_begins_anew_also_before_the_next_look() -> None:
+    story = Story()
+    story.report(P0, 10)
+    assert story.looks(ADVANCE_LIMIT_S) == set()
+    story.board.lane_gone(0)
+    story.health.lane_gone(0)
+    story.report(P0, 10)
+    assert story.looks(ADVANCE_LIMIT_S) == set()
+    assert story.looks(1) == {0}
+
+
+def test_a_partition_that_has_moved_to_another_lane_begins_anew() -> None:
+    story = Story()
+    story.report(P0, 10)
+    assert story.looks(ADVANCE_LIMIT_S) == set()
+    story.report(P0, 10, lane=1)
+    assert story.looks(ADVANCE_LIMIT_S) == set()
+    assert story.looks(1) == {1}
+
+
 def test_a_lane_that_advances_slowly_does_not_hang() -> None:
     story = Story()
     for next_offset in range(10):

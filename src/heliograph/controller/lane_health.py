@@ -21,8 +21,9 @@ SLEPT_S = 5.0
 
 @dataclass(slots=True)
 class _StandStill:
-    """Since when a partition stands where it is, and since when it waits for the same."""
+    """Since when a partition stands where it is on its lane, and since when it waits for the same."""
 
+    lane: int
     offset: int
     since: float
     waits: tuple[str | None, bool]  # for what, and whether it is in trouble
@@ -34,6 +35,10 @@ class LaneHealth:
         self._still: dict[MirrorPartition, _StandStill] = {}
         self._looked_at = now
 
+    def lane_gone(self, lane: int) -> None:
+        """Whoever comes in its place begins anew, also if it comes before the next look."""
+        self._still = {key: still for key, still in self._still.items() if still.lane != lane}
+
     def hanging(self, rows: Iterable[BoardRow], now: float) -> set[int]:
         """The lanes that do not advance. To be asked every second, with all rows of the board."""
         if now - self._looked_at >= SLEPT_S:
@@ -44,7 +49,7 @@ class LaneHealth:
             if row.lane is None or _is_idle(row):
                 self._still.pop(row.partition, None)
                 continue
-            still = self._note(row, now)
+            still = self._note(row, row.lane, now)
             if row.bound_by == BoundBy.LANE and row.trouble is None:
                 if now - still.waits_since >= ADVANCE_LIMIT_S:
                     held_up.add((row.lane, row.partition.link))
@@ -52,11 +57,11 @@ class LaneHealth:
                 behind_broker.add((row.lane, row.partition.link))
         return {lane for lane, _ in held_up - behind_broker}
 
-    def _note(self, row: BoardRow, now: float) -> _StandStill:
+    def _note(self, row: BoardRow, lane: int, now: float) -> _StandStill:
         waits = (row.bound_by, row.trouble is not None)
         still = self._still.get(row.partition)
-        if still is None or still.offset != row.next_offset:
-            still = self._still[row.partition] = _StandStill(row.next_offset, now, waits, now)
+        if still is None or (still.lane, still.offset) != (lane, row.next_offset):
+            still = self._still[row.partition] = _StandStill(lane, row.next_offset, now, waits, now)
         elif still.waits != waits:
             still.waits, still.waits_since = waits, now
         return still

@@ -106,6 +106,7 @@ class LaneKeeper:
             leased_until=lambda link: self._engine.leased_until(event.lane, link),
         )
         self._board.lane_gone(event.lane)
+        self._health.lane_gone(event.lane)
         log.warning(
             "lane %d is gone; its partitions wait until it is back, or move to another lane",
             event.lane,
