@@ -227,6 +227,30 @@ async def test_a_copy_whose_source_holds_it_to_a_quota_says_so() -> None:
         await until(lambda: it.is_copied(0))
 
 
+# -- who waits behind others
+
+
+async def test_what_waits_behind_others_appends_at_a_broker_waits_for_the_broker() -> None:
+    """It was told as the lane's doing, and nobody else told of the broker when the others were taken from the lane."""
+    async with world() as it:
+        for partition in (0, 2):
+            it.create(partition, 3)
+        first, second = it.assign(0), it.assign(2)
+        await until(lambda: it.is_copied(0) and it.is_copied(2))
+        line = it.target.line(1)
+        line.frozen, line.most_in_flight = True, 0
+        write(it.source.logs[place(0)], 40)
+        await until(lambda: line.most_in_flight >= 5)
+        write(it.source.logs[place(2)], 1)
+        loop = asyncio.get_running_loop()
+        await until(lambda: second.peek() is not None)
+        assert second.bound_by(loop.time()) is BoundBy.TARGET
+        assert first.bound_by(loop.time()) is BoundBy.TARGET
+        line.thaw()
+        await until(lambda: it.is_copied(0) and it.is_copied(2))
+        await until(lambda: second.bound_by(loop.time()) is BoundBy.SOURCE)
+
+
 # -- memory
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from typing import Protocol
 
 from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.budget import Parcel, Share
@@ -37,6 +38,13 @@ from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition
 
 NOWHERE = Position(source=0, target=0, sequence=0)
+
+
+class Outlet(Protocol):
+    """Who sends what is taken here."""
+
+    @property
+    def awaits_broker(self) -> bool: ...
 
 
 class PartitionCopy:
@@ -74,6 +82,7 @@ class PartitionCopy:
         self._clearance = Clearance(clear_at, flight_s)
         self._notices: list[Trouble] = []
         self._share: Share | None = None  # of the target broker that leads the partition
+        self._outlet: Outlet | None = None
         self._held_limit_bytes = held_limit_bytes
         self._sending = NOWHERE  # where the next append goes
         self._heard = False  # the source has answered a fetch since the last resynchronisation
@@ -459,6 +468,10 @@ class PartitionCopy:
 
     # -- for reports
 
+    def offered_to(self, outlet: Outlet) -> None:
+        """What waits here waits for this one to take it."""
+        self._outlet = outlet
+
     def throttled(self, until: float) -> None:
         """A quota: the broker that it reads from, or appends to, listens to nobody before that."""
         if until > self._throttled_until:
@@ -478,7 +491,11 @@ class PartitionCopy:
             return BoundBy.QUOTA
         if self._in_flight or (self._share is not None and self._share.full):
             return BoundBy.TARGET
-        return BoundBy.LANE if self._waiting else BoundBy.SOURCE
+        if not self._waiting:
+            return BoundBy.SOURCE
+        # Behind others' appends, maybe of partitions that were taken from the lane meanwhile.
+        behind_others = self._outlet is not None and self._outlet.awaits_broker
+        return BoundBy.TARGET if behind_others else BoundBy.LANE
 
     @property
     def state(self) -> PartitionState:

@@ -66,6 +66,7 @@ class Sender:
         self._on_settled = on_settled
         self._ready: dict[PartitionCopy, None] = {}  # an ordered set: first come, first served
         self._in_flight = 0
+        self._connecting = False
         self._throttled = False  # the last answer was, by a quota
         self._throttled_until = -math.inf
         self._line: LinePort | None = None
@@ -74,6 +75,7 @@ class Sender:
     def offer(self, copy: PartitionCopy) -> None:
         """This copy may have something to send."""
         self._ready[copy] = None
+        copy.offered_to(self)
         copy.throttled(self._throttled_until)
         self._wake.set()
 
@@ -93,7 +95,7 @@ class Sender:
     async def run(self) -> None:
         while True:
             self._wake.clear()
-            if not self._ready or self._in_flight >= self._most_in_flight:
+            if not self._ready or self.awaits_broker:
                 await self._wake.wait()
                 continue
             wait_s = self._throttled_until - asyncio.get_running_loop().time()
@@ -101,12 +103,20 @@ class Sender:
                 await asyncio.sleep(wait_s)  # a quota: the broker would not listen earlier
                 continue
             if self._line is None or self._line.closed:
+                self._connecting = True
                 try:
                     self._line = await self._target.line_to(self._node, self._name)
                 except (RequestFailed, ProtocolError) as problem:
                     self._unreachable(problem)
                     continue
+                finally:
+                    self._connecting = False
             self._send(self._line)
+
+    @property
+    def awaits_broker(self) -> bool:
+        """Nothing can be sent before the broker answers, or is connected."""
+        return self._connecting or self._in_flight >= self._most_in_flight
 
     @property
     def _most_in_flight(self) -> int:
