@@ -14,7 +14,7 @@ from bench.clusters import ClusterPair
 from bench.contender import CopyJob
 
 MASTER = "local[2]"
-PYTHON_WORKER = "pyspark.daemon"
+PYTHON_WORKER = "pyspark.worker"  # an argument of the daemon that forks them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

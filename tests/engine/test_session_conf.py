@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.engine import run_directory
+from heliograph.engine import lane_daemon, run_directory
 from heliograph.engine.session import Session
 from heliograph.engine.spark_conf import (
     check_conf,
@@ -69,6 +69,7 @@ def test_what_the_lanes_rely_on_is_set() -> None:
     conf = conf_for(SparkSettings(), DIRECTORY)
     assert conf["spark.scheduler.mode"] == "FAIR"
     assert conf["spark.python.worker.reuse"] == "true"
+    assert conf["spark.python.daemon.module"] == lane_daemon.__name__
     assert conf["spark.python.unix.domain.socket.enabled"] == "true"
     assert conf["spark.task.reaper.enabled"] == "true"
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from heliograph.wire.kernels.loading import wait
+
 SPARK_LIMIT_S = 240
 
 _STORY = """\
@@ -36,13 +38,19 @@ spark_log.addHandler(Shown(logging.INFO))
 
 def modules(rows):
     list(rows)
-    return [sorted({name.partition(".")[0] for name in sys.modules} & {"pandas", "pyarrow", "numpy"})]
+    return [sorted({name.partition(".")[0] for name in sys.modules} & {"pandas", "pyarrow"})]
+
+def ready(rows):
+    from heliograph.wire.kernels import loading
+    list(rows)
+    return [loading.ready()]
 
 def die(rows):
     os.kill(os.getpid(), signal.SIGKILL)
 
 session = Session(SparkSettings(master="local[1]"))
 told["loaded"] = session.context.parallelize([0], 1).mapPartitions(modules).collect()[0]
+told["ready"] = session.context.parallelize([0], 1).mapPartitions(ready).collect()
 try:
     session.context.parallelize([0], 1).mapPartitions(die).collect()
 except Exception as problem:
@@ -64,6 +72,7 @@ print(json.dumps(told))
 @pytest.fixture(scope="module")
 def story() -> tuple[dict[str, Any], str]:
     """What happened, and what an operator saw of Spark at the default level."""
+    wait()  # kernels that are in the cache
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", _STORY]
     done = subprocess.run(
@@ -78,6 +87,10 @@ pytestmark = pytest.mark.spark
 
 def test_lanes_workers_load_neither_pandas_nor_arrow(story: tuple[dict[str, Any], str]) -> None:
     assert story[0]["loaded"] == []
+
+
+def test_lanes_workers_are_forked_with_kernels_loaded(story: tuple[dict[str, Any], str]) -> None:
+    assert story[0]["ready"] == [True]
 
 
 def test_a_killed_worker_is_no_stack_trace_to_an_operator_but_is_one_to_who_debugs(

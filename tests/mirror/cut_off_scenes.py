@@ -21,7 +21,9 @@ from .test_namespaces import DRIVER, SOURCE, TARGET
 
 CUT_S = 30.0
 LEASE_S = 12.0  # no lease is longer, and what was sent under it is with the broker
-MANY = 160_000  # old records: so many that some are left when the lease is over, or else fresh ones are written
+MANY = (
+    160_000  # old records: so many that some are left when the lease is over, or else fresh ones are written
+)
 THREE_DAYS_MS = 3 * 86_400_000
 
 

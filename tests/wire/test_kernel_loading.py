@@ -128,3 +128,18 @@ def test_machine_code_that_others_could_have_written_is_not_run(
         assert machine_code.directory() is None
     finally:
         machine_code.directory.cache_clear()
+
+
+def test_a_place_is_filled_once_something_was_compiled(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    machine_code.directory.cache_clear()
+    try:
+        assert not machine_code.is_filled()
+        place = Path(str(machine_code.directory()), "kernels_1234")
+        place.mkdir()
+        (place / "scanning.scan-61.py311.1.nbc").touch()
+        assert machine_code.is_filled()
+    finally:
+        machine_code.directory.cache_clear()

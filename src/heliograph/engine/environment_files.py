@@ -33,7 +33,7 @@ _ROOT = "heliograph"
 _LANE_MODULES = """
 import sys
 there_before = set(sys.modules)
-import heliograph.engine.lane_task, pyspark.worker
+import heliograph.engine.lane_daemon
 print(*sorted({name.partition(".")[0] for name in set(sys.modules) - there_before}))
 """
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

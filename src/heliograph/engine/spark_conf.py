@@ -25,6 +25,7 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "heliograph.engine.lane_daemon",
     "spark.python.task.killTimeout": "200ms",
     "spark.task.reaper.enabled": "true",
 }

@@ -49,6 +49,12 @@ def directory() -> str | None:
     return str(place)
 
 
+def is_filled() -> bool:
+    """Whether kernels were compiled before, and loading them is a matter of half a second."""
+    place = directory()
+    return shipped() or (place is not None and any(Path(place).glob(f"*/*{SUFFIXES[1]}")))
+
+
 def _can_be_used(place: Path) -> bool:
     """We can write there, which numba insists on, and nobody else can."""
     tempfile.TemporaryFile(dir=place).close()

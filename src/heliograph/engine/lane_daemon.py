@@ -1,0 +1,27 @@
+"""Spark's forking daemon, with all that a lane needs loaded before the first is forked (`spark.python.daemon.module`).
+
+Lanes begin at once, and share the memory of what was loaded. Kernels are among it if they were compiled before: no lane
+waits for a compiler.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import pyspark.worker  # noqa: F401 (for the lanes)
+from pyspark.daemon import manager
+
+import heliograph.engine.lane_task  # noqa: F401 (for the lanes)
+from heliograph.model.errors import HeliographError
+from heliograph.wire.kernels import loading, machine_code
+
+
+def main() -> None:
+    if machine_code.is_filled():
+        with contextlib.suppress(HeliographError):  # each lane says so
+            loading.wait()
+    manager()
+
+
+if __name__ == "__main__":
+    main()
