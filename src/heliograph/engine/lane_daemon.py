@@ -7,6 +7,11 @@ waits for a compiler.
 from __future__ import annotations
 
 import contextlib
+import gc
+import os
+
+# Before numpy is imported: its linear algebra would start a thread for each core, and nobody here calculates.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pyspark.worker  # noqa: F401 (for the lanes)
 from pyspark.daemon import manager
@@ -20,6 +25,10 @@ def main() -> None:
     if machine_code.is_filled():
         with contextlib.suppress(HeliographError):  # each lane says so
             loading.wait()
+    # What is loaded stays: the collector need not look at it again, which took a tenth of a busy lane's time, nor write
+    # to it, which would end the sharing.
+    gc.collect()
+    gc.freeze()
     manager()
 
 
