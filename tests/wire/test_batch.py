@@ -20,6 +20,7 @@ from heliograph.wire.batch import (
     split_batches,
     verify_crc,
 )
+from heliograph.wire.batch_layout import ATTRIBUTES_AT, DELETE_HORIZON
 
 from .batches import DEFAULT_TIMESTAMP, Record, make_batch, make_legacy_message
 
@@ -178,6 +179,14 @@ def test_a_rewritten_batch_is_what_a_producer_would_have_sent(
     expected = make_batch(records, base_offset=0, leader_epoch=-1, codec=codec, **ours)
     assert batch == expected
     assert DefaultRecordBatch(bytes(batch)).validate_crc()
+
+
+def test_a_cleaners_delete_horizon_is_not_carried_on() -> None:
+    ours: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 3}
+    batch = make_batch(ONE, base_offset=123, codec=1)
+    batch[ATTRIBUTES_AT + 1] |= DELETE_HORIZON
+    rewrite(memoryview(batch), **ours)
+    assert batch == make_batch(ONE, base_offset=0, leader_epoch=-1, codec=1, **ours)
 
 
 @given(records=record_lists, codec=st.sampled_from([0, 1]))

@@ -17,12 +17,14 @@ from crc32c import crc32c
 
 from heliograph.model.errors import CorruptBatch
 from heliograph.wire.batch_layout import (
+    ATTRIBUTES_AT,
     BASE_OFFSET_LIMIT,
     CODEC_BITS,
     CONTROL,
     COUNT_AT,
     CRC_AT,
     CRC_FROM,
+    DELETE_HORIZON,
     LENGTH_AT,
     LENGTH_COUNTS_FROM,
     LOG_APPEND_TIME,
@@ -42,6 +44,7 @@ _LENGTH = struct.Struct(">i")
 _LEADER_EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
 _PRODUCER = struct.Struct(">qhi")
+_LOW_ATTRIBUTES_AT = ATTRIBUTES_AT + 1
 _MIN_LENGTHS = {0: 14, 1: 22, MAGIC: MIN_LENGTH}
 
 
@@ -150,12 +153,14 @@ def rewrite(view: memoryview, *, producer_id: int, producer_epoch: int, base_seq
     """Makes a fetched batch one that can be produced, in place and without touching its records.
 
     The caller must have verified the checksum: a new one over a corrupt batch would make it look valid.
-    The attributes stay as they are: what the broker refuses by them is the caller's to sort out before.
+    The attributes stay as they are: what the broker refuses by them is the caller's to sort out before. Only a
+    cleaner's delete horizon is not carried on: it is the business of the log that the batch was in.
     """
     assert view[MAGIC_AT] == MAGIC
     assert len(view) == _LENGTH.unpack_from(view, LENGTH_AT)[0] + LENGTH_COUNTS_FROM
     view[:LENGTH_AT] = b"\0\0\0\0\0\0\0\0"
     _LEADER_EPOCH.pack_into(view, LENGTH_COUNTS_FROM, -1)
+    view[_LOW_ATTRIBUTES_AT] &= ~DELETE_HORIZON
     _PRODUCER.pack_into(view, PRODUCER_AT, producer_id, producer_epoch, base_sequence)
     _CRC.pack_into(view, CRC_AT, crc32c(view[CRC_FROM:]))
 
