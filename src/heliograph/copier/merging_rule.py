@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from heliograph.wire.batch import Codec
-from heliograph.wire.batch_layout import DELETE_HORIZON
 from heliograph.wire.merge import goes_on
 from heliograph.wire.runs import Run
 
@@ -22,9 +21,11 @@ WORTH_BYTES = {
 
 def merging_pays(first: Run, second: Run | None) -> bool:
     """Whether the first of what waits should go as one batch with what is behind it."""
-    if not first.mergeable:
+    if not is_worth_merging(first):
         return False
-    if first.header.attributes & DELETE_HORIZON:
-        return True  # a cleaner's note about the source's log, not to be carried to another one
-    goes_with_others = first.batches > 1 or (second is not None and goes_on(first, second))
-    return goes_with_others and len(first.view) <= first.batches * WORTH_BYTES[first.header.codec]
+    return first.batches > 1 or (second is not None and is_worth_merging(second) and goes_on(first, second))
+
+
+def is_worth_merging(run: Run) -> bool:
+    """Whether its batches are small enough, on average."""
+    return run.mergeable and len(run.view) <= run.batches * WORTH_BYTES[run.header.codec]

@@ -13,7 +13,7 @@ from itertools import islice
 
 from heliograph.copier.batches import SourceBatch
 from heliograph.copier.budget import Parcel, Share
-from heliograph.copier.merging_rule import merging_pays
+from heliograph.copier.merging_rule import is_worth_merging, merging_pays
 from heliograph.copier.passage import Merge, Pass, Way, corrupt, way_by_header, way_of
 from heliograph.copier.spec import CopySpec
 from heliograph.model.errors import CorruptBatch, PartitionStop
@@ -118,7 +118,7 @@ class SourceQueue:
         size_bytes = len(first.view)
         for waiting in islice(self._batches, 1, None):
             size_bytes += waiting.size_bytes
-            if size_bytes > limit_bytes or not waiting.run.mergeable:
+            if size_bytes > limit_bytes or not is_worth_merging(waiting.run):
                 break
             runs.append(waiting.run)
         return runs
@@ -150,7 +150,7 @@ class SourceQueue:
         if not self._batches:
             return self.obstacle
         way = self._way_of_head(next_offset)
-        return None if isinstance(way, Pass | Merge) else way.why
+        return None if isinstance(way, GOES) else way.why
 
     def _way_of_head(self, next_offset: int) -> Way:
         if self._way is None:

@@ -17,7 +17,6 @@ from crc32c import crc32c
 from heliograph.model.errors import CorruptBatch
 from heliograph.wire.batch import HEADER, Codec, verify_crc
 from heliograph.wire.batch_layout import CRC_AT, CRC_FROM, LENGTH_COUNTS_FROM, MAGIC
-from heliograph.wire.codecs import DEFAULT_LIMIT_BYTES
 from heliograph.wire.kernels.loading import Kernels
 from heliograph.wire.merge_compressed import join_compressed
 from heliograph.wire.merge_plain import Joined, join_plain
@@ -47,7 +46,6 @@ def merge(
     producer_id: int,
     producer_epoch: int,
     base_sequence: int,
-    limit_inflated_bytes: int = DEFAULT_LIMIT_BYTES,
 ) -> Merged | None:
     """As many of the first batches as make a batch of `limit_bytes` and `max_records` at most; None if not even the
     first fits, or the first run may not be merged. It ends at a run that does not go on from the one before, or has
@@ -64,7 +62,7 @@ def merge(
     if codec is Codec.NONE:
         joined = join_plain(kernels, together, limit_bytes, max_records)
     else:
-        joined = join_compressed(kernels, together, limit_bytes, max_records, limit_inflated_bytes)
+        joined = join_compressed(kernels, together, limit_bytes, max_records)
     if joined is None:
         return None
     _write_header(joined, codec, producer_id, producer_epoch, base_sequence)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph.model.errors import ProtocolError
-from heliograph.wire.batch import BatchHeader, split_batches
+from heliograph.wire.batch import BatchHeader, Codec, split_batches
 from heliograph.wire.batch_layout import HEADER_BYTES
 from heliograph.wire.codecs import compress
 from heliograph.wire.kernels import progress as of
@@ -22,21 +22,22 @@ from heliograph.wire.merge_plain import GROWTH_BYTES, Joined, new_progress
 from heliograph.wire.plain import not_its_records, plain_parts
 from heliograph.wire.runs import Run
 
-# Of records for one merged batch, unless its first batch alone holds more: it is compressed anew in one go.
-_INFLATED_BYTES = 8 << 20
+# Of records for one merged batch. They are compressed anew in one go, on the event loop, and nobody accounts for their
+# memory: so many that it takes some 15 ms.
+INFLATED_BYTES = {Codec.LZ4: 4 << 20, Codec.SNAPPY: 4 << 20, Codec.ZSTD: 1 << 20, Codec.GZIP: 256 << 10}
 _LESS = 0.9  # fewer batches compress a little worse
 
 
 def join_compressed(
-    kernels: Kernels, runs: Sequence[Run], limit_bytes: int, max_records: int, limit_inflated_bytes: int
+    kernels: Kernels, runs: Sequence[Run], limit_bytes: int, max_records: int
 ) -> Joined | None:
     batches = list(_batches(runs, limit_bytes, max_records))
     if not batches:
         return None
-    plain = _inflate(batches, limit_inflated_bytes)
+    codec = batches[0][0].codec
+    plain = _inflate(batches, INFLATED_BYTES[codec])
     records = sum(header.records_count for header, _ in batches)
     target = np.empty(HEADER_BYTES + len(plain) + GROWTH_BYTES * records, np.uint8)
-    codec = batches[0][0].codec
     allowed = len(batches)
     while True:
         progress = new_progress()
@@ -87,7 +88,7 @@ def _inflate(batches: list[tuple[BatchHeader, memoryview]], limit_bytes: int) ->
             del batches[nth:]
             break
         size += sum(map(len, plain))
-        if nth and size > _INFLATED_BYTES:
+        if nth and size > limit_bytes:
             del batches[nth:]
             break
         parts.extend(plain)
