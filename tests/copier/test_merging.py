@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from heliograph.cluster.log_reads import Batches
+from heliograph.copier import resync
 from heliograph.copier.budget import ByteBudget, Parcel
 from heliograph.copier.merging_rule import WORTH_BYTES, merging_pays
 from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.model.errors import PartitionStop
 from heliograph.model.events import Event
 from heliograph.model.position import SEQUENCES
 from heliograph.model.producer_id import producer_id
 from heliograph.model.states import StopReason
-from heliograph.wire.batch import Codec, payload_equal, read_header
+from heliograph.wire.batch import HEADER_BYTES, Codec, payload_equal, read_header
 from heliograph.wire.compare import first_difference
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.kernels import loading
 from heliograph.wire.kernels.loading import Kernels
 from heliograph.wire.runs import Run, split_runs
+from tests.wire.batches import make_batch
 
 from .lane_world import mirror, place, until, world, write
 from .source_batches import NOW_MS, batch, copy_at, fetched, give, give_reply, old_batch, synced_at
@@ -207,6 +213,18 @@ def test_batches_before_what_was_asked_for_are_left_out() -> None:
     assert taken(copy) == [(3, 3)]
 
 
+@pytest.mark.usefixtures("kernels")
+def test_records_that_cannot_be_compared_stop_the_copy_and_the_damaged_side_is_named() -> None:
+    good = batch(0, 2)
+    damaged = bytearray(good)
+    damaged[HEADER_BYTES] ^= 0x7E  # the first record's length
+    for target, source, side in ((damaged, good, "the target"), (good, damaged, "the source")):
+        batches = Batches(headers=(read_header(memoryview(source)),), views=(memoryview(source),))
+        with pytest.raises(PartitionStop, match=f"{side} holds a batch whose records cannot be read") as stop:
+            resync._first_difference(memoryview(target), batches, 0, 2)
+        assert stop.value.reason is StopReason.ANCHOR
+
+
 # -- when it pays
 
 
@@ -222,6 +240,14 @@ def test_merging_pays_for_small_batches_of_every_codec_and_not_for_those_that_ar
     size_bytes = WORTH_BYTES[Codec.GZIP] + 1
     dear = zipped._replace(view=memoryview(bytearray(size_bytes * zipped.batches)))
     assert not merging_pays(dear, None)
+
+
+def test_what_is_dear_to_compress_does_not_go_with_small_ones_before_it() -> None:
+    copy = merging_copy()
+    give(copy, batch(1, codec=1), batch(2, codec=1))
+    dear = random.Random(1).randbytes(WORTH_BYTES[Codec.GZIP])
+    give(copy, *(make_batch([(None, dear, [])], base_offset=at, codec=1, timestamp=NOW_MS) for at in (3, 4)))
+    assert taken(copy) == [(1, 2), (3, 1), (4, 1)]
 
 
 def test_merging_does_not_pay_for_one_alone_or_before_a_gap() -> None:
@@ -272,5 +298,5 @@ async def test_where_kernels_cannot_be_loaded_a_merged_target_stops_and_says_so(
         copy = it.assign(0)
         await until(lambda: copy.stopped is not None)
         assert copy.stopped is not None
-        assert copy.stopped.reason == StopReason.ANCHOR
+        assert copy.stopped.reason == StopReason.KERNELS
         assert "another kind of machine" in copy.stopped.message

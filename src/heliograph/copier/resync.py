@@ -22,7 +22,7 @@ from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
 from heliograph.copier.ports import Batch
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.model.admission import AFRESH, Admitted, LastBatch, PartitionFacts, Refused, admit_partition
-from heliograph.model.errors import PartitionStop
+from heliograph.model.errors import CorruptBatch, DecompressionLimit, PartitionStop
 from heliograph.model.position import Position
 from heliograph.model.states import StopReason
 from heliograph.wire.batch import BatchHeader, payload_equal
@@ -205,7 +205,20 @@ def _compare(last: Batch, source: LogSpan, target: LogSpan) -> Generator[Questio
 def _first_difference(view: memoryview, batches: Batches, first_offset: int, next_offset: int) -> int | None:
     kernels = loaded()
     assert kernels is not None, "asked for batches to compare, without the kernels for it"
-    differs = first_difference(
-        kernels, [view], batches.views, first_offset=first_offset, next_offset=next_offset
-    )
+    try:
+        differs = first_difference(
+            kernels,
+            [view],
+            batches.views,
+            first_offset=first_offset,
+            next_offset=next_offset,
+            names=("the target", "the source"),
+        )
+    except (CorruptBatch, DecompressionLimit) as problem:
+        raise PartitionStop(
+            StopReason.ANCHOR,
+            f"the target's last batch, up to {next_offset}, cannot be compared with the source's records:"
+            f" {problem.message}",
+            hint="look at these offsets of both topics with a consumer: one of the logs is damaged there",
+        ) from problem
     return differs.offset if differs is not None else None

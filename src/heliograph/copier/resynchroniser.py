@@ -105,6 +105,8 @@ class Resynchroniser:
                 await _wait_to_settle(route, unsettled)
                 answer = None
             else:
+                if isinstance(question, resync.ReadSourceBatches):
+                    await _kernels()  # not in a slot that others wait for
                 async with self._slot(route, question):
                     answer = await _perform(route, question)
 
@@ -184,7 +186,6 @@ async def _perform(route: Route, question: resync.Question) -> resync.Answer:
         case resync.ReadSourceBatch(offset):
             return await source.batch_at(spec.partition.source, offset)
         case resync.ReadSourceBatches(first_offset, next_offset):
-            await _kernels()
             return await source.batches_in(spec.partition.source, first_offset, next_offset)
         case resync.Unsettled():
             return None
@@ -197,7 +198,7 @@ async def _kernels() -> None:
         failure = loading.failure()
         if failure is not None:
             raise PartitionStop(
-                StopReason.ANCHOR,
+                StopReason.KERNELS,
                 f"the target's last batch was merged, and this machine cannot compare it with the source's: {failure}",
                 hint="python -m heliograph.wire.kernels says what the compiled kernels lack",
             )

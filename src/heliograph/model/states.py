@@ -62,6 +62,8 @@ class StopReason(StrEnum):
     TOPIC_CONFIG = "topic_config"
     UNSUPPORTED = "unsupported"
     PREFLIGHT = "preflight"
+    # this machine lacks something
+    KERNELS = "kernels"
 
 
 STANDING_BY = "standing by"  # the phase of a run that another one keeps from copying

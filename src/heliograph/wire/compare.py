@@ -33,10 +33,12 @@ def first_difference(
     *,
     first_offset: int,
     next_offset: int,
+    names: tuple[str, str] = ("the first of two logs", "the second of two logs"),
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
 ) -> Differs | None:
     """Of the records in [first_offset, next_offset); None: they are equal. `a` and `b` are whole batches in order, as
-    many in a view as there are. Their checksums are not looked at; what is no batch is a `CorruptBatch`."""
+    many in a view as there are. Their checksums are not looked at; what is no batch is a `CorruptBatch`. `names`: what
+    errors call them."""
     of_a, of_b = list(a), list(b)
     verdict, offset = kernels.match(_joined(of_a), _joined(of_b), first_offset, next_offset)
     if verdict == COMPRESSED:
@@ -46,8 +48,7 @@ def first_difference(
         )
         verdict, offset = kernels.match(_joined([plain_a]), _joined([plain_b]), first_offset, next_offset)
     if verdict in (CORRUPT_A, CORRUPT_B):
-        side = "first" if verdict == CORRUPT_A else "second"
-        raise CorruptBatch(f"the {side} of two logs holds a batch whose records cannot be read")
+        raise CorruptBatch(f"{names[verdict == CORRUPT_B]} holds a batch whose records cannot be read")
     return None if verdict == EQUAL else Differs(offset=int(offset))
 
 
