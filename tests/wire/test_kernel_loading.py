@@ -130,16 +130,16 @@ def test_machine_code_that_others_could_have_written_is_not_run(
         machine_code.directory.cache_clear()
 
 
-def test_a_place_is_filled_once_something_was_compiled(
+def test_a_place_is_filled_once_this_kind_of_machine_has_loaded_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     machine_code.directory.cache_clear()
     try:
         assert not machine_code.is_filled()
-        place = Path(str(machine_code.directory()), "kernels_1234")
-        place.mkdir()
-        (place / "scanning.scan-61.py311.1.nbc").touch()
+        machine_code.note_filled()
         assert machine_code.is_filled()
+        monkeypatch.setattr("llvmlite.binding.get_host_cpu_name", lambda: "another")
+        assert not machine_code.is_filled()
     finally:
         machine_code.directory.cache_clear()

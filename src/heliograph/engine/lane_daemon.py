@@ -1,7 +1,7 @@
 """Spark's forking daemon, with all that a lane needs loaded before the first is forked (`spark.python.daemon.module`).
 
-Lanes begin at once, and share the memory of what was loaded. Kernels are among it if they were compiled before: no lane
-waits for a compiler.
+Lanes begin at once, and share the memory of what was loaded. Kernels are among it if this machine has loaded them
+before: no lane waits for a compiler.
 """
 
 from __future__ import annotations

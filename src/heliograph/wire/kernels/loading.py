@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from heliograph.model.errors import HeliographError
+from heliograph.wire.kernels import machine_code
 
 _PACKAGE = "heliograph.wire.kernels"
 
@@ -59,6 +60,7 @@ class _Loading:
             kernels = Kernels(**found)
             import_module(f"{_PACKAGE}.proof").prove(kernels)
             self.kernels = kernels
+            machine_code.note_filled()
         except Exception as failure:  # noqa: BLE001 (whatever it is, batches go on as they are)
             self.failure = failure
 

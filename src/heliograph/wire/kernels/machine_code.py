@@ -11,27 +11,30 @@ What is kept there is run: a directory that others can write is not used.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
+import sys
 import tempfile
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 from heliograph.model.user_cache import cache_root
 
 BESIDE = "__pycache__"  # where numba looks when it is told no directory
 SUFFIXES = (".nbi", ".nbc")
+_BESIDE = Path(__file__).parent / BESIDE
 
 
 @cache
 def shipped() -> bool:
     """Whether machine code came with this source, and numba would look there."""
-    place = Path(__file__).parent / BESIDE
     try:
-        if os.environ.get("NUMBA_CACHE_DIR") or not any(place.glob(f"*{SUFFIXES[0]}")):
+        if os.environ.get("NUMBA_CACHE_DIR") or not any(_BESIDE.glob(f"*{SUFFIXES[0]}")):
             return False
-        return _can_be_used(place)
+        return _can_be_used(_BESIDE)
     except OSError:
         return False
 
@@ -50,9 +53,30 @@ def directory() -> str | None:
 
 
 def is_filled() -> bool:
-    """Whether kernels were compiled before, and loading them is a matter of half a second."""
-    place = directory()
-    return shipped() or (place is not None and any(Path(place).glob(f"*/*{SUFFIXES[1]}")))
+    """Whether this machine has loaded these kernels before, and loading them again is a matter of half a second."""
+    mark = _mark()
+    return mark is not None and mark.exists()
+
+
+def note_filled() -> None:
+    """They are loaded, and so in the cache."""
+    mark = _mark()
+    if mark is not None:
+        with contextlib.suppress(OSError):
+            mark.touch()
+
+
+def _mark() -> Path | None:
+    """Of this machine: numba tells machine code by CPU, Python, its own version, and where the source is. Its index
+    cannot be read without it."""
+    place = _BESIDE if shipped() else directory()
+    if place is None:
+        return None
+    from llvmlite import binding
+
+    features = sorted(binding.get_host_cpu_features().items())
+    told = (binding.get_host_cpu_name(), features, sys.version, version("numba"), str(Path(__file__).parent))
+    return Path(place, f"loaded-{hashlib.sha256(repr(told).encode()).hexdigest()[:16]}")
 
 
 def _can_be_used(place: Path) -> bool:
