@@ -64,7 +64,7 @@ def merge_all(kernels: Kernels, runs: list[Run]) -> int:
 
 
 def pass_all(records: memoryview) -> None:
-    """As today: each batch is read, verified and rewritten in Python."""
+    """Each batch is read, verified and rewritten in Python."""
     for header, view in split_batches(records):
         verify_crc(header, view)
         rewrite(view, producer_id=7, producer_epoch=0, base_sequence=0)
@@ -110,7 +110,7 @@ def main() -> None:
 
 
 def print_merge_costs(kernels: Kernels) -> None:
-    """What `WORTH_BYTES` of copier/merging.py goes by."""
+    """What `WORTH_BYTES` of copier/merging_rule.py goes by."""
     print("microseconds to merge a batch of JSON, by its size in bytes as it came:")
     for codec in Codec:
         costs = []

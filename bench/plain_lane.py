@@ -83,7 +83,7 @@ async def _copy(given: argparse.Namespace) -> None:
         if not failure.done():
             failure.set_exception(error)
 
-    loading.start()
+    loading.wait()  # as the product's lanes are forked with them
     lane = Lane(LANE_MEMORY_BYTES, fail)
     clusters = LaneClusters(lane, Lease.unlimited)
     link = LinkClusters(
