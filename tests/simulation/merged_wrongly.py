@@ -65,13 +65,6 @@ def stop_at_merged(copy: PartitionCopy, code: int, message: str) -> None:
     _refused(copy, code, message)
 
 
-def refused_untold(copy: PartitionCopy, code: int, message: str) -> None:
-    trouble, merged = copy.trouble, copy._in_flight[0].batches > 1
-    _refused(copy, code, message)
-    if merged and copy.stopped is None:
-        copy.trouble = trouble
-
-
 def hold_nothing(budget: ByteBudget, _size_bytes: int, share: Share | None) -> Hold:
     return hold_merged(budget, 0, share)
 

@@ -19,7 +19,6 @@ from .merged_wrongly import (
     join_as_they_are,
     join_from_another_time,
     merge_without_limit,
-    refused_untold,
     stop_at_merged,
 )
 from .merging_plan import LARGE, SMALL
@@ -96,12 +95,6 @@ MERGING = (
         without="a merged batch that is refused stops its partition",
         patches=lambda: [patch.object(PartitionCopy, "refused", stop_at_merged)],
         change=_takes_less,
-    ),
-    Planted(
-        rule="merge, told",
-        without="nobody hears of a merged batch that was refused, and who waits for its turn again seems to hang",
-        patches=lambda: [patch.object(PartitionCopy, "refused", refused_untold)],
-        change=lambda plan: replace(_takes_less(plan), drivers=1, lanes=1, brokers=1, min_insync=1, late=0.2),
     ),
     Planted(
         rule="merge, anchor",

@@ -310,7 +310,6 @@ class PartitionCopy:
             self._drained()
         elif isinstance(demand, PartitionStop) and append.batches > 1:
             self._merging.refused(append, too_large=demand.reason is StopReason.TOO_LARGE)
-            # Told: who waits for its turn again, in no trouble, is taken for a lane that hangs.
             words = (
                 f"append of {append.batches} batches at {at}: {ErrorCode.name_of(code)}; they go one by one"
             )
