@@ -141,5 +141,7 @@ def test_a_place_is_filled_once_this_kind_of_machine_has_loaded_them(
         assert machine_code.is_filled()
         monkeypatch.setattr("llvmlite.binding.get_host_cpu_name", lambda: "another")
         assert not machine_code.is_filled()
+        monkeypatch.setitem(sys.modules, "llvmlite", None)  # as if it were not installed
+        assert not machine_code.is_filled()
     finally:
         machine_code.directory.cache_clear()

@@ -25,8 +25,7 @@ def main() -> None:
     if machine_code.is_filled():
         with contextlib.suppress(HeliographError):  # each lane says so
             loading.wait()
-    # What is loaded stays: the collector need not look at it again, which took a tenth of a busy lane's time, nor write
-    # to it, which would end the sharing.
+    # What is loaded stays: the collector need not look at it again, nor write to it, which would end the sharing.
     gc.collect()
     gc.freeze()
     manager()

@@ -54,7 +54,10 @@ def directory() -> str | None:
 
 def is_filled() -> bool:
     """Whether this machine has loaded these kernels before, and loading them again is a matter of half a second."""
-    mark = _mark()
+    try:
+        mark = _mark()
+    except (ImportError, OSError):
+        return False  # numba is missing or broken here: whoever loads kernels finds out, and says so
     return mark is not None and mark.exists()
 
 
