@@ -74,7 +74,7 @@ def test_what_an_answer_leaves_out_is_what_was_told_last() -> None:
     assert (unchanged.high_watermark, len(unchanged.records)) == (10, 0)
 
 
-def test_nothing_is_known_of_a_partition_that_joined_until_it_is_told_of() -> None:
+def test_nothing_is_known_of_a_partition_that_joined_until_it_is_in_an_answer() -> None:
     session, broker = begun(0)
     session.want(want(1))
     assert session.unchanged(("orders", 1)) is None
@@ -152,12 +152,21 @@ def test_topics_go_by_their_ids_while_all_are_known() -> None:
     assert isinstance(broker.open(ask), OpenFetch)
 
 
-def test_a_topic_that_was_made_again_is_asked_for_by_its_new_id() -> None:
-    session, _ = begun(0)
+def test_a_topic_that_was_made_again_is_asked_for_by_its_new_id_in_a_new_session() -> None:
+    """A broker that goes by names would forget what the same request names and forgets."""
+    session, broker = begun(0, 1)
     session.want(want(0, topic_id=OTHER_ID))
     ask = session.request()
-    assert (ask.wants, ask.forgotten) == ([want(0, topic_id=OTHER_ID)], [want(0)])
+    assert (ask.session_epoch, ask.wants, ask.forgotten) == (
+        FIRST_EPOCH,
+        [want(0, topic_id=OTHER_ID), want(1)],
+        [],
+    )
     assert ask.names == {ID: "orders", OTHER_ID: "orders"}
+    opened = broker.open(ask)
+    assert isinstance(opened, OpenFetch)
+    session.answered(opened.reply([got(0), got(1)]))
+    assert len(broker) == 1
 
 
 def test_a_request_without_a_session_begins_none() -> None:

@@ -8,7 +8,7 @@ of each partition. Must not know copies, memory or connections.
                         └── all is said again ◀────┴── lost(): no answer, whatever became of the request
 
 An answer leaves out what has not changed: no records (or no room for them), no error, the same high watermark and log
-start as were told last. A partition that has joined is told of in any case. A broker that keeps no session for us, or
+start as were told last. What has joined is in the answer in any case. A broker that keeps no session for us, or
 is too old for that (below version 7), is told everything with every request.
 """
 
@@ -66,13 +66,20 @@ class FetchSession:
 
     def request(self) -> FetchAsk:
         """What to send now. Its answer must come through `answered`, or else `lost`."""
-        if self._epoch != FIRST_EPOCH and self._names is not None and self._lacks_id():
+        if self._epoch != FIRST_EPOCH and self._names is not None and self._must_begin_again():
             self._epoch = FIRST_EPOCH
         return self._everything() if self._epoch == FIRST_EPOCH else self._difference()
 
-    def _lacks_id(self) -> bool:
-        """A session is by names or by ids from its first request on."""
-        return any(not want.topic_id for where in self._changed if (want := self._wanted.get(where)))
+    def _must_begin_again(self) -> bool:
+        """A session is by names or by ids from its first request on. And a topic that has another id now, under its old
+        name, would be both named and forgotten by one request: an older broker, which goes by names, forgets it."""
+        for where in self._changed:
+            want, known = self._wanted.get(where), self._known.get(where)
+            if want is not None and not want.topic_id:
+                return True
+            if want is not None and known is not None and want.topic_id != known.topic_id:
+                return True
+        return False
 
     def _everything(self) -> FetchAsk:
         wants = list(self._wanted.values())
@@ -91,22 +98,18 @@ class FetchSession:
             want, known = self._wanted.get(where), self._known.get(where)
             if want == known:
                 continue
-            if known is not None and (want is None or self._is_another_topic(want, known)):
+            if want is None:
+                assert known is not None
                 forgotten.append(known)
                 self._told.pop(where, None)
                 del self._known[where]
-            if want is not None:
+            else:
                 wants.append(want)
                 self._known[where] = want
                 if self._names is not None:
                     self._names[want.topic_id] = want.topic
         self._changed.clear()
         return FetchAsk(wants, forgotten, self._id, self._epoch, self._names)
-
-    def _is_another_topic(self, want: FetchWant, known: FetchWant) -> bool:
-        """Of the same name. By names it cannot be told, and must not be: what a request both names and forgets is
-        forgotten."""
-        return self._names is not None and want.topic_id != known.topic_id
 
     # -- answers
 
@@ -130,14 +133,14 @@ class FetchSession:
     def _note(self, fetched: FetchedPartition) -> None:
         where = (fetched.topic, fetched.partition)
         if fetched.error or where not in self._known:
-            self._told.pop(where, None)  # the broker tells of it again when the error is over
+            self._told.pop(where, None)  # the broker speaks of it again when the error is over
             return
         self._told[where] = (fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset)
         if fetched.records and where in self._wanted:
             self._wanted[where] = self._wanted.pop(where)
 
     def unchanged(self, where: Where) -> FetchedPartition | None:
-        """What the broker has said by leaving this partition out; None: nothing, it has never told of it."""
+        """What the broker has said by leaving this partition out; None: nothing, it has never spoken of it."""
         told = self._told.get(where)
         if told is None:
             return None
