@@ -140,6 +140,11 @@ class Scene:
     def _tail(self, mirror: Any, now: float) -> None:
         for words in self._live.heard():
             if isinstance(words, dict):  # how many were sent: all have arrived
+                if not self._kill:
+                    raise HeliographError(
+                        "all live records came through before a lane could be killed: none was up at that time",
+                        hint="the log says why; run the demo again",
+                    )
                 self._laps.over("live", now)
                 self.stage = Stage.OVER
                 return
@@ -153,10 +158,14 @@ class Scene:
 
     def _kill_lane(self, mirror: Any, lane: Any) -> None:
         held = [row.partition for row in mirror.board.rows.values() if row.lane == lane.lane]
+        killed_ns = time.monotonic_ns()
+        try:
+            os.kill(lane.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return  # it is gone already, and another one comes
+        self._killed_ns = killed_ns
         self._paused = {(each.target_topic, each.partition) for each in held}
         self._kill = {"lane": lane.lane, "process": lane.pid, "partitions": len(held)}
-        self._killed_ns = time.monotonic_ns()
-        os.kill(lane.pid, signal.SIGKILL)
         self._say(f"kill -9 of lane {lane.lane} (process {lane.pid}), which copies {len(held)} partitions")
 
     def _say_latency(self, now: float) -> None:
