@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heliograph.copier.budget import ByteBudget, Parcel
+from heliograph.copier.budget import ByteBudget, Parcel, Shares, hold_merged, may_merge
 
 
 async def turns(rounds: int = 5) -> None:
@@ -123,6 +123,24 @@ def test_a_parcel_is_given_back_when_its_last_holder_lets_go() -> None:
     assert budget.used_bytes == 40
     parcel.release()
     assert budget.used_bytes == 0
+
+
+def test_a_broker_that_hangs_leaves_memory_for_what_is_merged_for_others() -> None:
+    budget = ByteBudget(100, merged_limit_bytes=40)
+    shares = Shares(budget, on_turn=lambda _: None)
+    hanging, other = shares.of(1), shares.of(2)
+    hanging.join()
+    other.join()
+    holds = []
+    while may_merge(budget, 5, hanging):
+        holds.append(hold_merged(budget, 5, hanging))
+    assert len(holds) == 4
+    assert may_merge(budget, 20, other)
+    assert not may_merge(budget, 21, other)
+    for hold in holds:
+        hold.release()
+    assert (budget.merged_bytes, hanging.merged_bytes) == (0, 0)
+    assert may_merge(budget, 20, hanging)
 
 
 def test_letting_go_once_too_often_is_our_own_bug() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from heliograph.cluster.receive_buffers import ReceiveBuffers
 from heliograph.copier import resynchroniser, vigil
-from heliograph.copier.budget import ByteBudget, Shares
+from heliograph.copier.budget import ByteBudget, Share, Shares
 from heliograph.copier.fetch_limits import LEAST_FETCH_BYTES, FetchLimits
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.resynchroniser import QUESTIONS_AT_ONCE
@@ -286,19 +286,24 @@ async def test_what_a_fetch_answer_keeps_alive_is_counted_and_not_just_its_recor
 
 def test_only_brokers_that_lead_a_copy_or_pin_something_share_the_budget() -> None:
     """Every broker that had ever been seen took its part, for good."""
-    turned: list[None] = []
-    shares = Shares(ByteBudget(1200), on_turn=lambda: turned.append(None))
+    turned: list[Share] = []
+    shares = Shares(ByteBudget(1200), on_turn=turned.append)
     for broker in range(6):
         shares.of(broker).join()
     assert shares.limit_bytes == 200
     for broker in range(2, 6):
         shares.of(broker).leave()
     assert shares.limit_bytes == 600
-    assert len(turned) == 6 + 4  # whoever is full now, or was, looks again
+    assert not turned
+    shares.of(0).pin(500)
     shares.of(3).pin(10)
     assert shares.limit_bytes == 400
+    assert turned == [shares.of(0)]  # full, because there is one more
     shares.of(3).unpin(10)
     assert shares.limit_bytes == 600
+    assert turned == [shares.of(0), shares.of(0)]
+    shares.of(1).pin(600)
+    assert turned[2:] == [shares.of(1)]
 
 
 async def test_a_partition_that_is_taken_back_leaves_its_brokers_share() -> None:

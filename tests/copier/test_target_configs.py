@@ -12,7 +12,7 @@ from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.model.errors import Disconnected
 from heliograph.model.events import Event, Trouble
 
-from .lane_world import World, until, world
+from .lane_world import World, place, until, world, write
 
 TOPIC = "orders"
 DENIED = "its configs cannot be read: TOPIC_AUTHORIZATION_FAILED"
@@ -88,3 +88,19 @@ async def test_a_target_that_does_not_answer_is_told_too(monkeypatch: pytest.Mon
         monkeypatch.setattr(it.target, "topic_configs", hang)
         await until(lambda: bool(told(copies)))
         assert "no answer" in told(copies)[0].message
+
+
+async def test_merged_batches_keep_to_what_the_target_topic_takes_as_of_the_last_reading() -> None:
+    async with world(max_merged_bytes=1 << 20) as it:
+        it.create(0, 1)
+        copy = it.assign(0)
+        log = it.target.logs[place(0)]
+        largest = []
+        for limit_bytes in (600, 1200):
+            it.target.configs[TOPIC] = {"max.message.bytes": str(limit_bytes), "segment.bytes": "1000000"}
+            await until(lambda limit_bytes=limit_bytes: copy._merging._limit_bytes == limit_bytes)  # type: ignore[misc]
+            before = len(log.batches)
+            write(it.source.logs[place(0)], 100)
+            await until(lambda: it.is_copied(0))
+            largest.append(max(each.header.size_bytes for each in log.batches[before:]))
+        assert largest[0] <= 600 < largest[1] <= 1200

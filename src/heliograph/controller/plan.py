@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from heliograph.controller.finding import Finding, Severity
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.controller.topic_config import TargetShape, shape_target
-from heliograph.copier.spec import STATE_LASTS_MS, CopySpec, is_guarded, margin_for
+from heliograph.copier.spec import STATE_LASTS_MS, CopySpec, is_guarded, margin_for, merged_limit
 from heliograph.model.admission import (
     Admitted,
     PartitionFacts,
@@ -198,7 +198,7 @@ def _plan_topic(
             target_cluster_id=snapshot.target_cluster_id,
             producer_id=producer_id(snapshot.source_cluster_id, topic.name),
             max_batch_bytes=max_batch_bytes,
-            max_merged_bytes=min(max_batch_bytes, int(configs.get("segment.bytes", max_batch_bytes))),
+            max_merged_bytes=merged_limit(configs, max_batch_bytes),
             state_lasts_ms=snapshot.state_lasts_ms or STATE_LASTS_MS,
             margin_ms=margin_for(snapshot.flight_s),
             policy=policy,

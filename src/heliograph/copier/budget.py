@@ -7,7 +7,7 @@ What is merged needs memory of its own, beside the answers it came from: a part 
 takes. When it is used up, batches go as they are.
 
 Batches for one target broker hold their parcels through that broker's *share*. A broker that hangs can pin its share
-of the budget and no more, so that who writes to another one still gets memory to fetch with (P7).
+of the budget and no more, so that who writes to another one still gets memory to fetch with and to merge in (P7).
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class Share:
         self._shares = shares
         self._copies = 0
         self.pinned_bytes = 0
+        self.merged_bytes = 0
 
     @property
     def active(self) -> bool:
@@ -102,11 +103,11 @@ class Share:
     def full(self) -> bool:
         return self.pinned_bytes >= self._shares.limit_bytes
 
+    def may_merge(self, size_bytes: int) -> bool:
+        return self.merged_bytes + size_bytes <= self._shares.merged_limit_bytes
+
     def pin(self, size_bytes: int) -> None:
-        was_full = self.full
         self._shares.count(self, lambda: self._pin(size_bytes))
-        if was_full is not self.full:
-            self._shares.on_turn()
 
     def unpin(self, size_bytes: int) -> None:
         self.pin(-size_bytes)
@@ -117,26 +118,34 @@ class Share:
 
 
 class Shares:
-    """All shares of a budget; `on_turn` is called when a share may be full that was not, or the other way round."""
+    """All shares of a budget; `on_turn(share)` is called when one is full that was not, or the other way round."""
 
-    def __init__(self, budget: ByteBudget, on_turn: Callable[[], None]) -> None:
+    def __init__(self, budget: ByteBudget, on_turn: Callable[[Share], None]) -> None:
         self._budget = budget
         self._shares: dict[object, Share] = {}
         self._active = 0  # kept, not counted: it is asked for with every batch
-        self.on_turn = on_turn
+        self._on_turn = on_turn
 
     @property
     def limit_bytes(self) -> int:
         return self._budget.limit_bytes // max(self._active, 2)
 
+    @property
+    def merged_limit_bytes(self) -> int:
+        return self._budget.merged_limit_bytes // max(self._active, 2)
+
     def count(self, share: Share, change: Callable[[], None]) -> None:
         """Change a share; the fewer are active, the more each may pin."""
-        was_active = share.active
+        was_active, was_full = share.active, share.full
         change()
-        if share.active == was_active:
-            return
-        self._active += 1 if share.active else -1
-        self.on_turn()
+        if share.active is was_active:
+            turned = [share] if share.full is not was_full else []
+        else:
+            before = {each: each.full for each in self._shares.values()} | {share: was_full}
+            self._active += 1 if share.active else -1
+            turned = [each for each, was in before.items() if each.full is not was]
+        for each in turned:
+            self._on_turn(each)
 
     def of(self, broker: object) -> Share:
         if broker not in self._shares:
@@ -183,22 +192,33 @@ class Parcel:
 
 
 class MergedParcel(Parcel):
-    """The bytes of one merged batch."""
+    """The bytes of one merged batch, for the broker that has this share."""
 
-    __slots__ = ()
+    __slots__ = ("_share",)
 
-    def __init__(self, budget: ByteBudget, size_bytes: int) -> None:
+    def __init__(self, budget: ByteBudget, size_bytes: int, share: Share | None) -> None:
         super().__init__(budget, size_bytes)
-        budget.merged_bytes += size_bytes
+        self._share = share
+        self._count(size_bytes)
 
     def _give_back(self) -> None:
-        self._budget.merged_bytes -= self._size_bytes
+        self._count(-self._size_bytes)
+
+    def _count(self, size_bytes: int) -> None:
+        self._budget.merged_bytes += size_bytes
         assert self._budget.merged_bytes >= 0
+        if self._share is not None:
+            self._share.merged_bytes += size_bytes
+
+
+def may_merge(budget: ByteBudget, size_bytes: int, share: Share | None) -> bool:
+    """Whether there is memory for it, and not all of it taken by batches for this broker."""
+    return budget.may_merge(size_bytes) and (share is None or share.may_merge(size_bytes))
 
 
 def hold_merged(budget: ByteBudget, size_bytes: int, share: Share | None) -> Hold:
     """Memory for a merged batch, given back with the only hold on it."""
-    parcel = MergedParcel(budget, size_bytes)
+    parcel = MergedParcel(budget, size_bytes, share)
     hold = parcel.hold(share)
     parcel.release()
     return hold

@@ -55,7 +55,6 @@ class Fetcher:
         self._asked: dict[Where, Asked] = {}  # in the session
         self._unheard: dict[Where, None] = {}  # those of them that no answer has spoken of since
         self._changed: dict[Where, None] = {}  # who may want something else than what was asked for
-        self._all_changed = False
         self._polling = False  # a request of the session is on its way
         self._wake = asyncio.Event()
         self._aside: dict[Where, None] = {}
@@ -87,15 +86,6 @@ class Fetcher:
             self._aside[where] = None
             self._aside_wake.set()
 
-    def all_changed(self) -> None:
-        """Any copy may want records now that was held back, or the other way round."""
-        self._all_changed = True
-        self._wake.set()
-        if self._polling:
-            for where, copy in self._copies.items():
-                if where not in self._asked:
-                    self.changed(copy)
-
     @property
     def fetches(self) -> int:
         """How many requests it has under way, or may have at any moment."""
@@ -114,9 +104,6 @@ class Fetcher:
 
     def _settle(self) -> None:
         """Who wants records from where: what has changed goes into the session's next request."""
-        if self._all_changed:
-            self._all_changed = False
-            self._changed.update(dict.fromkeys(self._copies))
         for where in self._changed:
             copy = self._copies.get(where)
             offset = copy.fetch_offset() if copy is not None else None

@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from heliograph.cluster.metadata import Leader
-from heliograph.copier.budget import ByteBudget, Shares
+from heliograph.copier.budget import ByteBudget, Share, Shares
 from heliograph.copier.clearance import CLEAR
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.phases import OVER, Phase
@@ -60,7 +60,7 @@ class Lane:
             on_slow=self._set_apart,
             wall_ms=surroundings.wall_ms,
         )
-        self._shares = Shares(self._budget, on_turn=self._shares_turned)
+        self._shares = Shares(self._budget, on_turn=self._share_turned)
         self._failed = failed
         self._links: dict[str, LaneLink] = {}
         self._leases: dict[
@@ -69,6 +69,9 @@ class Lane:
         self._routes: dict[MirrorPartition, Route] = {}
         self._leaderless: dict[MirrorPartition, Route] = {}  # on either side
         self._by_topic: dict[str, dict[MirrorPartition, Route]] = {}  # by the names at both ends
+        self._by_share: dict[
+            Share, dict[MirrorPartition, Route]
+        ] = {}  # by the broker that leads them at the target
         self._moved: dict[PartitionCopy, None] = {}  # of whom there is something new to report
         self._exclusive: dict[MirrorPartition, None] = {}  # who needs an exclusive lease, as of `_note_moved`
         self._tasks: dict[asyncio.Task[None], None] = {}  # an ordered set: they end in the order they began
@@ -129,6 +132,8 @@ class Lane:
         self._leaderless.pop(key, None)
         for topic in (key.source_topic, key.target_topic):
             self._by_topic[topic].pop(key, None)
+        if route.target_leader is not None:
+            self._by_share[self._share_of(route)].pop(key, None)
         self._note_moved()
         return route.copy.is_clear(asyncio.get_running_loop().time())
 
@@ -261,11 +266,17 @@ class Lane:
             asyncio.get_running_loop().call_later(
                 OLD_LEADER_S, self._close_lines_of_old_leader, route, route.target_leader.node
             )
+            self._by_share[self._share_of(route)].pop(route.copy.spec.partition, None)
         route.target_leader = leader
         route.line = None
         if leader is not None:
-            route.copy.led_by(self._shares.of((id(route.target), leader.node)))
+            self._by_share.setdefault(self._share_of(route), {})[route.copy.spec.partition] = route
+            route.copy.led_by(self._share_of(route))
         self._attend(route.copy)
+
+    def _share_of(self, route: Route) -> Share:
+        assert route.target_leader is not None
+        return self._shares.of((id(route.target), route.target_leader.node))
 
     def _set_apart(self, copy: PartitionCopy) -> None:
         """Its followers are slow: others must not wait behind it."""
@@ -305,10 +316,13 @@ class Lane:
         await quietly(end.refresh)
         self._asked.discard(id(end))
 
-    def _shares_turned(self) -> None:
-        """A target broker's share of the memory is full, or not any more."""
-        self._workers.shares_turned()
-        self._moved.update((route.copy, None) for route in self._routes.values() if route.copy.behind)
+    def _share_turned(self, share: Share) -> None:
+        """A target broker's share of the memory is full, or not any more: whom it leads may fetch no more, or again."""
+        for route in self._by_share.get(share, {}).values():
+            if route.copy.behind:
+                self._moved[route.copy] = None
+            if route.fetcher is not None:
+                route.fetcher.changed(route.copy)
 
     # -- what a copy needs next
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from heliograph.copier.batches import Append
-from heliograph.copier.budget import Hold, Share, hold_merged
+from heliograph.copier.budget import Hold, Share, hold_merged, may_merge
 from heliograph.copier.source_queue import SourceQueue
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.model.errors import ProtocolError
@@ -24,7 +24,9 @@ class Merging:
 
     def __init__(self, spec: CopySpec) -> None:
         self._spec = spec
-        self._limit_bytes = spec.max_merged_bytes  # less, when the target has refused that
+        self._limit_bytes = (
+            spec.max_merged_bytes
+        )  # as of the last look at the target topic's configs, or a refusal
         self._singly_until = 0  # a merged batch was refused: up to this source offset none is merged
         self.merges = 0
 
@@ -39,7 +41,8 @@ class Merging:
             return None
         runs = waiting.together(limit_bytes)
         budget = head.hold.parcel.budget
-        if not runs or not budget.may_merge(min(limit_bytes, sum(len(run.view) for run in runs))):
+        size_bytes = min(limit_bytes, sum(len(run.view) for run in runs))
+        if not runs or not may_merge(budget, size_bytes, share):
             return None
         made = _merge_at(start, runs, self._spec, limit_bytes)
         if made is None:
@@ -53,7 +56,12 @@ class Merging:
         """Whichever of its batches it is for, that one must be met by itself."""
         self._singly_until = append.end.source
         if too_large:
-            self._limit_bytes = len(append.batch) // 2  # the topic's limit was lowered meanwhile
+            self._limit_bytes = len(append.batch) // 2  # the topic's limit was lowered, and is not read yet
+
+    def limit(self, limit_bytes: int) -> None:
+        """What the target topic takes now."""
+        if self._spec.max_merged_bytes:
+            self._limit_bytes = limit_bytes
 
 
 def _merge_at(start: Position, runs: Iterable[Run], spec: CopySpec, limit_bytes: int) -> Merged | None:

@@ -378,6 +378,10 @@ class PartitionCopy:
         notices, self._notices = self._notices, []
         return notices
 
+    def limited(self, limit_bytes: int) -> None:
+        """What the target topic takes as one batch now."""
+        self._merging.limit(limit_bytes)
+
     def refreshed(self) -> None:
         """Metadata is being read again."""
         self.stale = False

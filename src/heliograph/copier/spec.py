@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from heliograph.copier.lease import ALIVE_S
@@ -30,6 +31,12 @@ def margin_for(flight_s: float) -> int:
 
 
 DEFAULT_MARGIN_MS = margin_for(DEFAULT_FLIGHT_S)
+LIMITS = ("max.message.bytes", "segment.bytes")  # of a target topic, for one batch
+
+
+def merged_limit(configs: Mapping[str, str], unsaid_bytes: int) -> int:
+    """What a target topic with these configs takes as one batch; `unsaid_bytes`: where they do not say."""
+    return min(int(configs.get(key, unsaid_bytes)) for key in LIMITS)
 
 
 def is_guarded(state_lasts_ms: int, margin_ms: int) -> bool:

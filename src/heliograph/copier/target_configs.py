@@ -1,7 +1,8 @@
 """The configs of target topics, read again while their partitions are copied.
 
-Owns what follows from a reading: a topic whose broker rewrites batches stops, and one whose configs cannot be read
-several times in a row is told, because such a switch would not be seen (P6). Must not know when to look: vigil.py does.
+Owns what follows from a reading: a topic whose broker rewrites batches stops; merged batches are limited to what it
+takes as one; and a topic whose configs cannot be read several times in a row is told, because such a switch would not
+be seen (P6). Must not know when to look: vigil.py does.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from heliograph.cluster.admin import TopicConfig
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import TargetPort
 from heliograph.copier.route import Route
+from heliograph.copier.spec import LIMITS, merged_limit
 from heliograph.model.admission import AS_THEY_ARE, Refused, admit_config
 from heliograph.model.errors import PartitionStop, ProtocolError, RequestFailed
 from heliograph.model.events import Event, Trouble
 
 ANSWER_LIMIT_S = 3.0
-CONFIGS_AT_ONCE = 100  # topics in one request, with two keys each
+CONFIGS_AT_ONCE = 100  # topics in one request, with four keys each
 UNREAD_LIMIT = 3  # readings in a row: about 15 s; a controller or broker that restarts is back by then
 NAMED_AT_MOST = 5  # topics in one message
 
@@ -51,6 +53,8 @@ class TargetConfigs:
                     unread[topic] = config.problem
                 elif (why := admit_config(config.effective)) is not None:
                     self._stop(by_topic[topic], why)
+                else:
+                    _limit(by_topic[topic], config.effective)
         self._count(target, unread, by_topic)
 
     def _stop(self, routes: Sequence[Route], why: Refused) -> None:
@@ -71,13 +75,18 @@ class TargetConfigs:
             _tell(by_topic[topics[0]][0].copy, topics, problem)
 
 
+def _limit(routes: Sequence[Route], configs: Mapping[str, str]) -> None:
+    for route in routes:
+        route.copy.limited(merged_limit(configs, route.copy.spec.max_merged_bytes))
+
+
 async def _read(target: TargetPort, topics: Sequence[str]) -> dict[str, TopicConfig]:
     """Of each of these topics; without an answer all have the same problem."""
     problem = "the answer leaves it out"
     configs: Mapping[str, TopicConfig] = {}
     try:
         async with asyncio.timeout(ANSWER_LIMIT_S):
-            configs = await target.topic_configs(topics, list(AS_THEY_ARE))
+            configs = await target.topic_configs(topics, [*AS_THEY_ARE, *LIMITS])
     except TimeoutError:
         problem = f"no answer in {ANSWER_LIMIT_S:.0f} s"
     except (RequestFailed, ProtocolError) as failed:

@@ -133,11 +133,6 @@ class Workers:
             if target == id(link.target) and number == node:
                 sender.close(Disconnected(f"broker {node} does not answer, and leads the partition no more"))
 
-    def shares_turned(self) -> None:
-        """A target broker's share of the memory is full, or not any more."""
-        for fetcher in self._fetchers.values():
-            fetcher.all_changed()
-
     def lapse(self) -> None:
         for sender in self._senders.values():
             sender.lapse()
