@@ -22,6 +22,7 @@ from heliograph.wire.runs import Run, split_runs
 ROUNDS = 7
 ANSWER_BATCHES = 4_000  # about 1 MB
 BATCHES_OF_A_SIZE = 64
+SIZES = ((1, 2, 4, 8, 16, 21), (1, 4, 21, 42, 84, 168))  # compressed, and not
 LIMIT_BYTES = 1_000_000
 TIMESTAMP_MS = 1_700_000_000_000
 
@@ -114,7 +115,7 @@ def print_merge_costs(kernels: Kernels) -> None:
     print("microseconds to merge a batch of JSON, by its size in bytes as it came:")
     for codec in Codec:
         costs = []
-        for records in (1, 2, 4, 8, 16, 21):
+        for records in SIZES[codec is Codec.NONE]:
             runs = list(split_runs(batches_of(records, codec)))
             us = best(lambda runs=runs: merge_all(kernels, runs)) * 1e6 / BATCHES_OF_A_SIZE  # type: ignore[misc]
             costs.append(f"{len(runs[0].view) // runs[0].batches:>8,}: {us:>7,.1f}")

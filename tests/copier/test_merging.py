@@ -21,7 +21,7 @@ from heliograph.wire.compare import first_difference
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.kernels import loading
 from heliograph.wire.kernels.loading import Kernels
-from heliograph.wire.runs import Run, split_runs
+from heliograph.wire.runs import PLAIN_BYTES, Run, split_runs
 from tests.wire.batches import make_batch
 
 from .lane_world import mirror, place, until, world, write
@@ -30,8 +30,8 @@ from .source_batches import NOW_MS, batch, copy_at, fetched, give, give_reply, o
 LIMIT_BYTES = 1 << 20
 
 
-def merging_copy(next_offset: int = 0) -> PartitionCopy:
-    copy = copy_at(next_offset, max_merged_bytes=LIMIT_BYTES)
+def merging_copy(next_offset: int = 0, *, max_merged_bytes: int = LIMIT_BYTES) -> PartitionCopy:
+    copy = copy_at(next_offset, max_merged_bytes=max_merged_bytes)
     give(copy, batch(next_offset))
     copy.appended(copy.take(LIMIT_BYTES).start.target)  # the first goes alone
     return copy
@@ -94,8 +94,14 @@ def test_old_and_fresh_records_are_not_mixed() -> None:
 
 def test_a_large_batch_is_not_merged() -> None:
     copy = merging_copy()
-    give(copy, batch(1), batch(2), batch(3, value_bytes=20_000), batch(4), batch(5))
+    give(copy, batch(1), batch(2), batch(3, value_bytes=PLAIN_BYTES), batch(4), batch(5))
     assert taken(copy) == [(1, 2), (3, 1), (4, 2)]
+
+
+def test_a_batch_that_is_small_for_one_that_is_not_compressed_is_merged() -> None:
+    copy = merging_copy()
+    give(copy, *(batch(at, value_bytes=PLAIN_BYTES // 2) for at in (1, 2, 3)))
+    assert taken(copy) == [(1, 3)]
 
 
 @pytest.mark.parametrize("room_bytes", [200, 300, 500])
@@ -152,6 +158,24 @@ def test_a_target_that_takes_less_than_before_is_given_less() -> None:
     append = copy.take(LIMIT_BYTES)
     assert append.batches > 1
     assert len(append.batch) <= len(refused.batch) // 2
+
+
+def test_the_limit_grows_again_when_the_target_topic_takes_more() -> None:
+    copy = merging_copy()
+    give(copy, *(batch(at) for at in range(1, 9)))
+    refused = copy.take(LIMIT_BYTES)
+    copy.refused(ErrorCode.MESSAGE_TOO_LARGE, "")
+    copy.synced(synced_at(9, state_ms=NOW_MS))
+    copy.limited(2 * len(refused.batch))
+    give(copy, *(batch(at) for at in range(9, 21)))
+    assert len(copy.take(LIMIT_BYTES).batch) > len(refused.batch)
+
+
+def test_a_copy_that_must_not_merge_does_not_whatever_the_target_takes() -> None:
+    copy = merging_copy(max_merged_bytes=0)
+    copy.limited(LIMIT_BYTES)
+    give(copy, batch(1), batch(2))
+    assert taken(copy) == [(1, 1), (2, 1)]
 
 
 def test_a_single_batch_that_is_refused_stops_as_ever() -> None:

@@ -145,7 +145,7 @@ def test_a_record_that_ends_inside_a_field_is_read_no_further(kernels: Kernels, 
     typed(lambda: first_difference(kernels, [batch], [batch], first_offset=0, next_offset=9))
     source = np.frombuffer(batch, np.uint8)
     kernels.join(source, np.empty(1000, np.uint8), new_progress(), 9, 9)
-    kernels.scan(source, 0, 1000, 0, 0, np.empty((9, COLUMNS), np.int64))
+    kernels.scan(source, 0, 1000, 1000, 0, 0, np.empty((9, COLUMNS), np.int64))
 
 
 @pytest.mark.parametrize("what", ["read", "write"])

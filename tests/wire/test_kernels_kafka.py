@@ -58,7 +58,7 @@ async def read_raw(source: BatchSource, topic: str, end: int) -> list[memoryview
 def appends(kernels: Kernels, log: memoryview) -> list[memoryview]:
     """What goes out for it: runs merged, all else rewritten in place."""
     out = []
-    waiting: list[Run] = list(split_runs(log, small_bytes=SMALL_BYTES))
+    waiting: list[Run] = list(split_runs(log, packed_bytes=SMALL_BYTES))
     while waiting:
         run = waiting[0]
         sequence = run.header.base_offset

@@ -36,7 +36,13 @@ def small(offset: int, **changes: Any) -> bytearray:
 
 def taken_apart(records: memoryview) -> list[Run]:
     return list(
-        split_runs(records, small_bytes=SMALL, old_before=OLD_BEFORE, stop_id_prefix=id_prefix(TARGET))
+        split_runs(
+            records,
+            plain_bytes=SMALL,
+            packed_bytes=SMALL,
+            old_before=OLD_BEFORE,
+            stop_id_prefix=id_prefix(TARGET),
+        )
     )
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from heliograph.wire.batch import Codec
 from heliograph.wire.merge import goes_on
-from heliograph.wire.runs import Run
+from heliograph.wire.runs import PACKED_BYTES, PLAIN_BYTES, Run
 
 # An append by itself costs the lane some 120 us, whatever is in it (NUMBA_DISABLE_JIT=1 script/bench --workloads tiny),
 # and the broker more than that. Merging pays while to merge a batch costs less. Measured on JSON, by a batch's size as
-# it came (`python -m bench.kernels`): uncompressed 1 us at 16 KB, the most that is looked at; snappy 17, lz4 23 us at
-# 9 KB; zstd 66 us at 5 KB and 81 at 7; gzip 64 us at 1.6 KB and 121 at 2.9.
+# it came (`python -m bench.kernels`): uncompressed 4 us at 64 KB and 9 us at 128; snappy 17, lz4 21 us at 9 KB; zstd
+# 59 us at 5 KB and 73 at 7; gzip 61 us at 1.6 KB and 114 at 2.9. What is larger than `PLAIN_BYTES` or `PACKED_BYTES` is
+# not even looked at: few of those fit a batch.
 WORTH_BYTES = {
-    Codec.NONE: 16 << 10,
-    Codec.LZ4: 16 << 10,
-    Codec.SNAPPY: 16 << 10,
+    Codec.NONE: PLAIN_BYTES,
+    Codec.LZ4: PACKED_BYTES,
+    Codec.SNAPPY: PACKED_BYTES,
     Codec.ZSTD: 8 << 10,
     Codec.GZIP: 2 << 10,
 }

@@ -20,7 +20,7 @@ from heliograph.model.errors import CorruptBatch, PartitionStop
 from heliograph.model.producer_id import id_prefix
 from heliograph.wire.batch import split_batches
 from heliograph.wire.merge import Merged
-from heliograph.wire.runs import SMALL_BYTES, Run, split_runs
+from heliograph.wire.runs import PACKED_BYTES, PLAIN_BYTES, Run, split_runs
 
 GOES = (Pass, Merge)
 
@@ -32,7 +32,8 @@ class SourceQueue:
     def __init__(self, spec: CopySpec) -> None:
         self._spec = spec
         # What the target would not take by itself, or was mirrored from there, is looked at by itself.
-        self._small_bytes = min(SMALL_BYTES, spec.max_batch_bytes)
+        self._plain_bytes = min(PLAIN_BYTES, spec.max_batch_bytes)
+        self._packed_bytes = min(PACKED_BYTES, spec.max_batch_bytes)
         self._stop_id_prefix = id_prefix(spec.target_cluster_id)
         self._batches: deque[SourceBatch] = deque()
         self._way: Way | None = None  # of the first one
@@ -74,7 +75,8 @@ class SourceQueue:
         try:
             runs = split_runs(
                 _from_offset(records, self.fetch_offset),
-                small_bytes=self._small_bytes,
+                plain_bytes=self._plain_bytes,
+                packed_bytes=self._packed_bytes,
                 old_before=self._spec.perishable_before(now_ms),
                 stop_id_prefix=self._stop_id_prefix,
             )
@@ -95,12 +97,14 @@ class SourceQueue:
 
     def leave_old(self, next_offset: int) -> None:
         """Old records may not be sent any more: they are left at the source, with all behind them."""
-        while self.has_old:
-            self.obstacle = None  # it is met again
-            waiting = self._batches.pop()
-            self.fetch_offset = max(waiting.header.base_offset, next_offset)
-            self._let_go(waiting)
-            self.left_old = self.old_next = True
+        first = next((at for at, waiting in enumerate(self._batches) if waiting.perishable), None)
+        if first is None:
+            return
+        self.fetch_offset = max(self._batches[first].header.base_offset, next_offset)
+        self.left_old = self.old_next = True
+        self.obstacle = None  # it is met again
+        while len(self._batches) > first:
+            self._let_go(self._batches.pop())
 
     # -- the target's side
 

@@ -16,7 +16,9 @@ from heliograph.wire.batch_layout import CODEC_BITS, DELETE_HORIZON, LENGTH_COUN
 from heliograph.wire.kernels.loading import Kernels, loaded
 from heliograph.wire.kernels.rows import COLUMNS
 
-SMALL_BYTES = 16 << 10
+# What is larger is never merged (copier/merging_rule.py has the reason), so it need not be looked at for that.
+PLAIN_BYTES = 128 << 10
+PACKED_BYTES = 16 << 10
 NO_ID_PREFIX = -(2**31)  # no producer id has it: they are never below -1
 _OLDEST = -(2**63)
 _ROWS = 64
@@ -68,15 +70,17 @@ class Run(NamedTuple):
 def split_runs(
     records: memoryview,
     *,
-    small_bytes: int = SMALL_BYTES,
+    plain_bytes: int = PLAIN_BYTES,
+    packed_bytes: int = PACKED_BYTES,
     old_before: int = _OLDEST,
     stop_id_prefix: int = NO_ID_PREFIX,
 ) -> Iterator[Run]:
     """Whole batches in order; a last one that was cut is dropped. A header that cannot be is a `CorruptBatch` when it
     is its turn; a wrong checksum is not: its batch comes by itself, not verified.
 
-    `old_before`: batches whose largest timestamp is below and those above never share a run. `stop_id_prefix`: batches
-    whose producer id has these upper 32 bits come by themselves.
+    `plain_bytes` and `packed_bytes`: up to which size a batch is small, uncompressed or compressed. `old_before`:
+    batches whose largest timestamp is below and those above never share a run. `stop_id_prefix`: batches whose producer
+    id has these upper 32 bits come by themselves.
     """
     kernels = loaded()
     at = 0
@@ -84,12 +88,14 @@ def split_runs(
         header, behind = found
         # The kernel's call costs as much as two batches in Python (4.5 us): one small batch, or large ones, go without.
         alone = behind + _OTHERS * (behind - at) > len(records)
-        if kernels is not None and not alone and behind - at <= small_bytes and header.magic == MAGIC:
-            scanned = yield from _scan(kernels, records, at, small_bytes, old_before, stop_id_prefix)
+        small = behind - at <= (packed_bytes if header.attributes & CODEC_BITS else plain_bytes)
+        if kernels is not None and not alone and small and header.magic == MAGIC:
+            limits = (plain_bytes, packed_bytes, old_before, stop_id_prefix)
+            scanned = yield from _scan(kernels, records, at, limits)
             if scanned > at:
                 at = scanned
                 continue
-        mergeable = behind - at <= small_bytes and _is_ordinary(header, stop_id_prefix)
+        mergeable = small and _is_ordinary(header, stop_id_prefix)
         yield Run(header, 1, records[at:behind], mergeable, False, header.max_timestamp < old_before)
         at = behind
 
@@ -106,13 +112,13 @@ def _is_ordinary(header: BatchHeader, stop_id_prefix: int) -> bool:
 
 
 def _scan(
-    kernels: Kernels, records: memoryview, at: int, small_bytes: int, old_before: int, stop_id_prefix: int
+    kernels: Kernels, records: memoryview, at: int, limits: tuple[int, int, int, int]
 ) -> Generator[Run, None, int]:
     """As far as the kernel can tell batches apart; returns where that ends."""
     data = np.frombuffer(records, np.uint8)
     rows = np.empty((_ROWS, COLUMNS), np.int64)
     while True:
-        count, at = kernels.scan(data, at, small_bytes, old_before, stop_id_prefix, rows)
+        count, at = kernels.scan(data, at, *limits, rows)
         for start, batches, verified, old, base_offset, length, epoch, *rest in rows[:count].tolist():
             header = BatchHeader(base_offset, length, epoch, MAGIC, *rest)
             view = records[start : start + length + LENGTH_COUNTS_FROM]

@@ -31,11 +31,11 @@ _JOINED = bytes.fromhex("18000000026b0a6669727374001e001302010c7365636f6e6402026
 def prove(kernels: Kernels) -> None:
     data = np.frombuffer(_BATCHES, np.uint8)
     rows = np.zeros((2, COLUMNS), np.int64)
-    _demand("scan", kernels.scan(data, 0, 1000, 0, -2, rows) == (1, len(data)))
+    _demand("scan", kernels.scan(data, 0, 1000, 1000, 0, -2, rows) == (1, len(data)))
     _demand("scan", rows[0, [BATCHES, VERIFIED, BASE_OFFSET, COUNT]].tolist() == [2, 1, 7, 2])
     damaged = data.copy()
     damaged[-1] ^= 1
-    kernels.scan(damaged, 0, 1000, 0, -2, rows)
+    kernels.scan(damaged, 0, 1000, 1000, 0, -2, rows)
     _demand("scan", rows[:, VERIFIED].tolist() == [1, 0])
     target = np.zeros(len(_JOINED), np.uint8)
     progress = np.zeros(of.NUMBERS, np.int64)

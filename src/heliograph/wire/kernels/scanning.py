@@ -58,9 +58,15 @@ _HIGHEST_CODEC = 4
 _U32 = 0xFFFFFFFF
 
 
-@kernel(types.UniTuple(I64, 2)(READ, I64, I64, I64, I64, TABLE))
+@kernel(types.UniTuple(I64, 2)(READ, I64, I64, I64, I64, I64, TABLE))
 def scan(
-    data: Octets, start: int, small_bytes: int, old_before: int, stop_id_prefix: int, rows: Table
+    data: Octets,
+    start: int,
+    plain_bytes: int,
+    packed_bytes: int,
+    old_before: int,
+    stop_id_prefix: int,
+    rows: Table,
 ) -> tuple[int, int]:
     """How many rows were filled, and where it ended: at the end, at a batch that is cut, at a header that is not of
     magic 2 or not possible, or at a batch for which there is no row left."""
@@ -92,8 +98,8 @@ def scan(
         producer_id = load64(data, at + PRODUCER_AT)
         checksum = load32(data, at + CRC_AT) & _U32
         old = 1 if max_timestamp < old_before else 0
-        plain = (
-            behind - at <= small_bytes
+        ordinary = (
+            behind - at <= (packed_bytes if attributes & CODEC_BITS else plain_bytes)
             and attributes & ~_ORDINARY == 0
             and attributes & CODEC_BITS <= _HIGHEST_CODEC
             and last_delta + 1 == count
@@ -101,7 +107,7 @@ def scan(
             and crc32c(data, at + CRC_FROM, behind) == checksum
         )
         if (
-            plain
+            ordinary
             and mergeable
             and base_offset == next_offset
             and epoch == rows[row, LEADER_EPOCH]
@@ -120,7 +126,7 @@ def scan(
             row += 1
             rows[row, AT] = at
             rows[row, BATCHES] = 1
-            rows[row, VERIFIED] = 1 if plain else 0
+            rows[row, VERIFIED] = 1 if ordinary else 0
             rows[row, OLD] = old
             rows[row, BASE_OFFSET] = base_offset
             rows[row, LENGTH] = length
@@ -134,7 +140,7 @@ def scan(
             rows[row, PRODUCER_EPOCH] = load16(data, at + PRODUCER_EPOCH_AT)
             rows[row, BASE_SEQUENCE] = load32(data, at + BASE_SEQUENCE_AT)
             rows[row, COUNT] = count
-        mergeable = plain
+        mergeable = ordinary
         next_offset = base_offset + last_delta + 1
         at = behind
     return row + 1, at
