@@ -40,7 +40,7 @@ def starving(plan: Plan) -> Plan:
     return replace(
         plan,
         topics=((old, old, fresh), (old, fresh)),
-        conditions=Conditions(lane_memory_bytes=1 << 11),
+        conditions=Conditions(lane_memory_bytes=3 << 10),
         bounds=Bounds(stands_s=30.0, from_s=20.0),
     )
 

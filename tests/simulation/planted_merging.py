@@ -86,8 +86,11 @@ MERGING = (
     ),
     Planted(
         rule="merge, refused",
-        without="what was refused as one batch is merged again, as large as it was",
-        patches=lambda: [patch.object(Merging, "refused", lambda *_, **__: None)],
+        without="what was refused as one batch is merged again, as large as it was, and what the target takes is not read",
+        patches=lambda: [
+            patch.object(Merging, "refused", lambda *_, **__: None),
+            patch.object(Merging, "limit", lambda *_: None),
+        ],
         change=lambda plan: replace(_takes_less(plan), bounds=Bounds(interruptions=16)),
     ),
     Planted(
