@@ -244,6 +244,17 @@ class BoardMachine(RuleBasedStateMachine):
         self.before += self.sent.pop(where, 0)
         self.board.lane_gone(where.partition)
 
+    @rule(stops=st.booleans(), waits=st.booleans())
+    def link_is_planned_again(self, stops: bool, waits: bool) -> None:
+        self.before += sum(self.sent.values())
+        self.sent.clear()
+        for where in (P0, P1):
+            self.board.lane_gone(where.partition)
+        refused = [refusal(BAD), *([refusal(partition(7))] if stops else [])]
+        if waits:
+            self.board.stand_by(P0.link, "another run")
+        self.board.adopt(P0.link, [copy(P0, next_offset=50), copy(P1, goal=None)], refused)
+
     @rule(lane=st.integers(2, 9))
     def lane_without_partitions_goes_away(self, lane: int) -> None:
         self.board.lane_gone(lane)
@@ -253,6 +264,18 @@ class BoardMachine(RuleBasedStateMachine):
         assert self.board.copied_bytes == self.before + sum(self.sent.values())
         assert self.board.copied_bytes >= self.highest
         self.highest = self.board.copied_bytes
+
+    @invariant()
+    def sums_are_those_of_the_rows(self) -> None:
+        rows = self.board.rows.values()
+        copied = sum(row.records for row in rows)
+        behind = {row.partition: max(row.source_end - row.next_offset, 0) for row in rows}
+        stopped = [row for row in rows if row.state is PartitionState.STOPPED]
+        assert self.board.copied_records == copied
+        assert self.board.goal_records == copied + sum(behind.values())
+        assert self.board.lag_records == sum(behind.values()) - sum(behind[row.partition] for row in stopped)
+        assert sorted(row.partition for row in self.board.stopped) == sorted(row.partition for row in stopped)
+        assert self.board.finished is all(row.reached_goal or row in stopped for row in rows)
 
     @invariant()
     def nothing_is_negative(self) -> None:

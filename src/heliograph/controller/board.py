@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -53,6 +53,26 @@ class BoardRow:
         return self.aligned and self.next_offset >= self.goal
 
 
+@dataclass(slots=True)
+class _Sums:
+    """Of a link's rows. Kept, not counted: they are asked for ten times a second, whatever the number of rows."""
+
+    records: int = 0
+    size_bytes: int = 0
+    behind: int = 0
+    lag: int = 0  # the same without what is stopped
+    unfinished: int = 0  # partitions
+
+    def count(self, row: BoardRow, sign: int) -> None:
+        stopped = row.state is PartitionState.STOPPED
+        behind = max(row.source_end - row.next_offset, 0)
+        self.records += sign * row.records
+        self.size_bytes += sign * row.size_bytes
+        self.behind += sign * behind
+        self.lag += 0 if stopped else sign * behind
+        self.unfinished += 0 if stopped or row.reached_goal else sign
+
+
 class Board:
     """`planned` False: there was no plan yet, so that nothing can be said to have been finished."""
 
@@ -68,10 +88,27 @@ class Board:
         # What its lane has counted since it was given the partition: records, bytes.
         self._seen: dict[MirrorPartition, tuple[int, int]] = {}
         self._samples: deque[tuple[float, dict[str, tuple[int, int]]]] = deque()
+        self._sums: defaultdict[str, _Sums] = defaultdict(_Sums)  # by link
+        self._stopped: dict[MirrorPartition, None] = {}
         for copy in copies:
-            self.rows[copy.spec.partition] = _pending(copy)
+            self._put(_pending(copy))
         for refusal in refusals:
-            self.rows[refusal.partition] = _refused(refusal)
+            self._put(_refused(refusal))
+
+    def _put(self, row: BoardRow) -> None:
+        """In the place of the one that there was, if any."""
+        self._uncount(row.partition)
+        self.rows[row.partition] = row
+        self._sums[row.partition.link].count(row, 1)
+        if row.state is PartitionState.STOPPED:
+            self._stopped[row.partition] = None
+        else:
+            self._stopped.pop(row.partition, None)
+
+    def _uncount(self, key: MirrorPartition) -> None:
+        old = self.rows.get(key)
+        if old is not None:
+            self._sums[key.link].count(old, -1)
 
     def report(self, lane: int, progress: Progress) -> tuple[BoardRow, BoardRow] | None:
         """Take in a lane's report; the row before and after."""
@@ -99,15 +136,12 @@ class Board:
             # A lane knows a position only from a resynchronisation.
             aligned=old.aligned or progress.next_offset is not None,
         )
-        self.rows[progress.partition] = new
+        self._put(new)
         return old, new
 
     def lane_gone(self, lane: int) -> None:
-        for key, row in self.rows.items():
-            if row.lane == lane:
-                self._seen[key] = NOTHING
-                state = row.state if row.state is PartitionState.STOPPED else PartitionState.PENDING
-                self.rows[key] = replace(row, lane=None, state=state, bound_by=None)
+        for key in [key for key, row in self.rows.items() if row.lane == lane]:
+            self.let_go(key)
 
     def let_go(self, partition: MirrorPartition) -> None:
         """Its lane has let it go."""
@@ -115,13 +149,12 @@ class Board:
         if row is not None:
             self._seen[partition] = NOTHING
             state = row.state if row.state is PartitionState.STOPPED else PartitionState.PENDING
-            self.rows[partition] = replace(row, lane=None, state=state, bound_by=None)
+            self._put(replace(row, lane=None, state=state, bound_by=None))
 
     def stand_by(self, link: str, active: str) -> None:
         """Another run is the link's active driver."""
-        for key, row in self.rows.items():
-            if key.link == link:
-                self.rows[key] = replace(row, held_by=active)
+        for row in [row for key, row in self.rows.items() if key.link == link]:
+            self._put(replace(row, held_by=active))
 
     def adopt(
         self,
@@ -133,16 +166,15 @@ class Board:
         """A link's rows, as planned just now; those that are refused and were not stopped before."""
         known = {key: row for key, row in self.rows.items() if key.link == link}
         for key in known:
+            self._uncount(key)
+            self._stopped.pop(key, None)
             del self.rows[key]
-        for copy in copies:
-            row = _pending(copy)
-            self.rows[row.partition] = _continued(known.get(row.partition), row)
-        for row in map(_left, left):
-            self.rows[row.partition] = _continued(known.get(row.partition), row)
+        for row in (*map(_pending, copies), *map(_left, left)):
+            self._put(_continued(known.get(row.partition), row))
         told = []
         for row in map(_refused, refusals):
             before = known.get(row.partition)
-            self.rows[row.partition] = _continued(before, row) if before and _stopped_by_lane(before) else row
+            self._put(_continued(before, row) if before and _stopped_by_lane(before) else row)
             if before is None or before.state is not PartitionState.STOPPED:
                 told.append(row)
         return told
@@ -159,37 +191,36 @@ class Board:
         for key in partitions:
             row = self.rows[key]
             if row.state is not PartitionState.STOPPED and row.held_by is None:
-                self.rows[key] = replace(row, trouble=trouble, hint=hint)
+                self._put(replace(row, trouble=trouble, hint=hint))
 
     # -- sums
 
     @property
     def copied_records(self) -> int:
-        return sum(row.records for row in self.rows.values())
+        return sum(each.records for each in self._sums.values())
 
     @property
     def copied_bytes(self) -> int:
-        return sum(row.size_bytes for row in self.rows.values())
+        return sum(each.size_bytes for each in self._sums.values())
+
+    @property
+    def goal_records(self) -> int:
+        """What is copied, and all that is known to be left."""
+        return sum(each.records + each.behind for each in self._sums.values())
 
     @property
     def lag_records(self) -> int:
         """Without stopped partitions: of one that a plan refused, nobody has asked how far it is."""
-        return sum(
-            max(row.source_end - row.next_offset, 0)
-            for row in self.rows.values()
-            if row.state is not PartitionState.STOPPED
-        )
+        return sum(each.lag for each in self._sums.values())
 
     @property
     def stopped(self) -> list[BoardRow]:
-        return [row for row in self.rows.values() if row.state is PartitionState.STOPPED]
+        return [self.rows[key] for key in self._stopped]
 
     @property
     def finished(self) -> bool:
         """Every partition reached its goal, or stopped."""
-        return self._planned and all(
-            row.reached_goal or row.state is PartitionState.STOPPED for row in self.rows.values()
-        )
+        return self._planned and not any(each.unfinished for each in self._sums.values())
 
     def bound_by(self, link: str) -> str | None:
         """What most of the link's partitions wait for that are behind; None: none of them is."""
@@ -202,10 +233,7 @@ class Board:
 
     def sample(self, now: float) -> None:
         """Remember where the links stand, for `rates`."""
-        totals: dict[str, tuple[int, int]] = {}
-        for row in self.rows.values():
-            records, size_bytes = totals.get(row.partition.link, (0, 0))
-            totals[row.partition.link] = (records + row.records, size_bytes + row.size_bytes)
+        totals = {link: (each.records, each.size_bytes) for link, each in self._sums.items()}
         self._samples.append((now, totals))
         while len(self._samples) > 2 and self._samples[1][0] <= now - RATE_WINDOW_S:
             self._samples.popleft()

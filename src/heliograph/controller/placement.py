@@ -52,6 +52,12 @@ class _Place:
     free_at: float = float("-inf")  # when its last holder has no exclusive lease any more
     clear_at: float = float("-inf")  # when all that its last holder sent is over
 
+    @property
+    def at_rest(self) -> bool:
+        if self.holder is None:
+            return not self.wanted
+        return self.holder == self.home and self.wanted and not (self.leaving or self.recalled)
+
 
 @dataclass(slots=True)
 class _LaneState:
@@ -66,6 +72,7 @@ class Placement:
         self._lanes = {lane: _LaneState(since=now) for lane in range(lanes)}
         self._flight_s = flight_s
         self._places: dict[MirrorPartition, _Place] = {}
+        self._at_rest = False  # every partition is where it belongs: time alone changes nothing
 
     # -- what happened
 
@@ -76,6 +83,7 @@ class Placement:
         topics that were `created` just now nothing can be. What our own lanes hold from before is taken back first:
         they know nothing of that."""
         self.drop(link)
+        self._at_rest = False
         for home, portion in enumerate(balance(tuple(copies), len(self._lanes))):
             for copy in portion:
                 new = copy.spec.partition.target_topic in created
@@ -89,11 +97,13 @@ class Placement:
 
     def drop(self, link: str) -> None:
         """This run is the link's active driver no more."""
+        self._at_rest = False
         for key, place in self._places.items():
             if key.link == link:
                 place.wanted = False
 
     def lane_up(self, lane: int, now: float) -> None:
+        self._at_rest = False
         self._lanes[lane] = _LaneState(up=True, since=now)
 
     def lane_gone(
@@ -101,6 +111,7 @@ class Placement:
     ) -> None:
         """`hung`: nobody waits for it to come back, and it may go on for a while without us. A lane whose line has
         ended is dead, or stops at once."""
+        self._at_rest = False
         self._lanes[lane] = _LaneState(up=False, since=now - AWAY_LIMIT_S if hung else now)
         for key, place in self._places.items():
             if place.holder == lane:
@@ -117,6 +128,7 @@ class Placement:
             self._free(place, now if clean else now + self._flight_s[partition.link])
 
     def _free(self, place: _Place, clear_at: float) -> None:
+        self._at_rest = False
         place.holder, place.leaving, place.recalled = None, False, False
         place.clear_at = max(place.clear_at, clear_at)
 
@@ -124,11 +136,16 @@ class Placement:
 
     def orders(self, now: float, stopped: Callable[[MirrorPartition], bool]) -> list[Order]:
         """Whatever can be done now; it is taken as done. What has `stopped` is given to nobody."""
+        if self._at_rest:
+            return []
+        self._at_rest = True
         taken: dict[int, list[MirrorPartition]] = defaultdict(list)
         given: dict[tuple[int, float], list[CopyPartition]] = defaultdict(list)
         held = Counter(place.holder for place in self._places.values() if place.holder is not None)
         for key, place in self._places.items():
             lane = self._lane_for(place, held, now) if place.wanted else None
+            if not place.at_rest and not (place.holder is None and stopped(key)):
+                self._at_rest = False
             if place.holder is not None:
                 unwanted = not place.wanted or place.recalled
                 moves = unwanted or (lane is not None and lane != place.holder)

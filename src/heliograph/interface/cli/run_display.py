@@ -32,11 +32,10 @@ def facts(mirror: Any) -> dict[str, Any]:
     """The few figures both displays show."""
     board = mirror.board
     rates = [board.rates(link.name) for link in mirror.settings.links]
-    goal = sum(row.records + max(row.source_end - row.next_offset, 0) for row in board.rows.values())
     return {
         "phase": mirror.phase,
         "copied": board.copied_records,
-        "goal": max(goal, board.copied_records),
+        "goal": board.goal_records,
         "lag": board.lag_records,
         "records_per_s": sum(rate[0] for rate in rates),
         "mb_per_s": sum(rate[1] for rate in rates) / 1e6,
