@@ -9,11 +9,11 @@ import pytest
 from kafka.protocol.admin import DescribeProducersResponse
 from kafka.protocol.consumer import ListOffsetsResponse
 
+from heliograph.cluster.log_ends import LogEnds
 from heliograph.cluster.log_reads import (
     CONSUMER,
     OURSELVES,
     ProducerState,
-    read_ends,
     read_open_transaction,
     read_producer,
     read_span,
@@ -47,6 +47,10 @@ class FakeClient:
     async def call(self, _node: int, request: Any, _response_class: Any) -> Any:
         self.asked.append(request)
         return self._answer(request)
+
+    async def call_again(self, _node: int, call: Any, _asked: Any, make: Any) -> Any:
+        self.asked.append(make())
+        return call.read(self._answer(self.asked[-1]))
 
 
 def offsets(answers: dict[TopicPartition, tuple[int, int]]) -> ListOffsetsResponse:
@@ -103,7 +107,7 @@ async def test_a_logs_end_is_asked_for_as_a_replica_and_its_high_watermark_as_a_
 async def test_every_question_for_an_offset_names_the_leader_epoch() -> None:
     client: Any = FakeClient(span_of(3, 5, 9))
     await read_span(client, WHERE)
-    await read_ends(client, 1, [WHERE])
+    await LogEnds(client).read(1, [WHERE])
     epochs = [r.topics[0].partitions[0].current_leader_epoch for r in client.asked]
     assert epochs == [EPOCH] * 4
 
@@ -126,7 +130,7 @@ async def test_a_fenced_question_has_no_answer(code: int) -> None:
 async def test_ends_are_asked_for_together_and_as_a_replica() -> None:
     wheres = [TopicPartition(topic, n) for topic in ("orders", "payments") for n in range(3)]
     client: Any = FakeClient(lambda _request: offsets({where: (0, 10 + where.partition) for where in wheres}))
-    ends = await read_ends(client, 1, wheres)
+    ends = await LogEnds(client).read(1, wheres)
     assert ends == {where: 10 + where.partition for where in wheres}
     (request,) = client.asked
     assert request.replica_id == OURSELVES
@@ -138,14 +142,14 @@ async def test_an_end_that_a_broker_refuses_to_tell_is_left_out() -> None:
     client: Any = FakeClient(
         lambda _request: offsets({WHERE: (0, 5), refused: (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)})
     )
-    assert await read_ends(client, 1, [WHERE, refused]) == {WHERE: 5}
+    assert await LogEnds(client).read(1, [WHERE, refused]) == {WHERE: 5}
 
 
 async def test_a_broker_is_not_asked_for_the_end_of_what_it_does_not_lead() -> None:
     moved = TopicPartition("orders", 1)
     client: Any = FakeClient(lambda _request: offsets({WHERE: (0, 5)}))
     client.elsewhere = {moved}
-    await read_ends(client, 1, [WHERE, moved])
+    await LogEnds(client).read(1, [WHERE, moved])
     (request,) = client.asked
     assert [p.partition_index for p in request.topics[0].partitions] == [0]
 
@@ -153,7 +157,7 @@ async def test_a_broker_is_not_asked_for_the_end_of_what_it_does_not_lead() -> N
 async def test_ends_that_make_no_sense_are_a_protocol_error() -> None:
     client: Any = FakeClient(lambda _request: ListOffsetsResponse(throttle_time_ms=0, topics=None))
     with pytest.raises(ProtocolError):
-        await read_ends(client, 1, [WHERE])
+        await LogEnds(client).read(1, [WHERE])
 
 
 async def test_a_producers_state_tells_its_last_sequence_and_time() -> None:

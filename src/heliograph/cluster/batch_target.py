@@ -11,11 +11,11 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.connection import Connection
 from heliograph.cluster.flight import CAREFUL_UNACKNOWLEDGED_MS
 from heliograph.cluster.line_name import LineName
+from heliograph.cluster.log_ends import LogEnds
 from heliograph.cluster.log_reads import (
     LogSpan,
     ProducerState,
     read_batch,
-    read_ends,
     read_producer,
     read_span,
 )
@@ -106,6 +106,7 @@ class BatchTarget:
         self.client = client
         self._purpose = f"append for {link}"
         self._lines: dict[tuple[int, LineName], AppendLine] = {}
+        self._ends = LogEnds(client)
 
     def leader(self, where: TopicPartition) -> Leader | None:
         return self.client.leader(where)
@@ -137,7 +138,7 @@ class BatchTarget:
         return line
 
     async def log_ends(self, node: int, wheres: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return await read_ends(self.client, node, wheres)
+        return await self._ends.read(node, wheres)
 
     async def topic_configs(self, topics: Sequence[str], keys: Sequence[str]) -> Mapping[str, TopicConfig]:
         return await describe_topic_configs(self.client, topics, list(keys))

@@ -12,16 +12,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeVar
 
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataResponse
 
 from heliograph.cluster.connection import Connection
 from heliograph.cluster.messages import call, raise_for, unpacking
-from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, from_response
+from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, from_response, request_for
 from heliograph.cluster.open_connection import open_connection
 from heliograph.cluster.properties import ClientProperties
+from heliograph.cluster.repeated_call import RepeatedCall
 from heliograph.model.errors import ClusterUnreachable, Disconnected, ProtocolError, RequestFailed
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.api_keys import ApiKey
@@ -29,6 +30,7 @@ from heliograph.wire.api_keys import ApiKey
 CONTROL = "control"
 BOOTSTRAP_NODE = -1
 JITTER = 0.2
+T = TypeVar("T")
 METADATA_ANSWER_MS = 3_000  # any broker can answer: one that hangs must not hide for long who leads now
 
 
@@ -45,6 +47,7 @@ class ClusterClient:
         self._opening: dict[tuple[int, str], asyncio.Task[Connection]] = {}
         self._failures: dict[tuple[int, str], int] = {}
         self._not_before: dict[tuple[int, str], float] = {}
+        self._metadata_call = RepeatedCall(MetadataResponse, from_response)
         self._refreshing: asyncio.Task[None] | None = None
         self._refreshed_at = float("-inf")
         self._keeper: asyncio.Task[None] | None = None
@@ -138,12 +141,9 @@ class ClusterClient:
         raise problem or Disconnected(f"no broker of cluster {self.name!r} is known")
 
     async def _fetch_metadata(self, connection: Connection, topics: set[str] | None) -> ClusterMetadata:
-        asked = (
-            None if topics is None else [MetadataRequest.MetadataRequestTopic(name=t) for t in sorted(topics)]
-        )
-        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        asked = None if topics is None else tuple(sorted(topics))
         timeout_ms = min(METADATA_ANSWER_MS, self.properties.request_timeout_ms)
-        return from_response(await call(connection, request, MetadataResponse, timeout_ms=timeout_ms))
+        return await self._metadata_call(connection, asked, lambda: request_for(asked), timeout_ms=timeout_ms)
 
     async def _keep(self) -> None:
         """Refresh every metadata.max.age.ms and close what is idle past connections.max.idle.ms."""
@@ -188,6 +188,13 @@ class ClusterClient:
         connection = await self.connection(node, CONTROL)
         timeout_ms = timeout_ms or self.properties.request_timeout_ms
         return await call(connection, request, response_class, timeout_ms=timeout_ms)
+
+    async def call_again(
+        self, node: int, call: RepeatedCall[T], asked: Hashable, make: Callable[[], Any]
+    ) -> T:
+        """A control request that is mostly answered as before."""
+        connection = await self.connection(node, CONTROL)
+        return await call(connection, asked, make, timeout_ms=self.properties.request_timeout_ms)
 
     async def _reopen(self, key: tuple[int, str], unacknowledged_ms: int) -> Connection:
         node, _ = key

@@ -8,10 +8,7 @@ defaulted: an answer is an offset, or `BrokerRefused`.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
@@ -116,36 +113,6 @@ async def read_span(client: ClusterClient, where: TopicPartition) -> LogSpan:
     if not 0 <= start <= end or high_watermark > end:
         raise ProtocolError(f"{where}: impossible log [{start}, {end}) with high watermark {high_watermark}")
     return LogSpan(start=start, high_watermark=high_watermark, end=end)
-
-
-async def read_ends(
-    client: ClusterClient, node: int, wheres: Sequence[TopicPartition]
-) -> dict[TopicPartition, int]:
-    """The log ends of these partitions, asked of one broker at once; those that it does not lead are left out."""
-    topic = ListOffsetsRequest.ListOffsetsTopic
-    asked: dict[str, list[Any]] = defaultdict(list)
-    for where in wheres:
-        leader = client.leader(where)
-        if leader is not None and leader.node == node:
-            asked[where.topic].append(
-                topic.ListOffsetsPartition(
-                    partition_index=where.partition, current_leader_epoch=leader.epoch, timestamp=LATEST
-                )
-            )
-    request = ListOffsetsRequest(
-        replica_id=OURSELVES,
-        isolation_level=0,
-        topics=[topic(name=name, partitions=partitions) for name, partitions in asked.items()],
-        timeout_ms=client.properties.request_timeout_ms,
-    )
-    response = await client.call(node, request, ListOffsetsResponse)
-    with unpacking(f"ends from broker {node}"):
-        return {
-            TopicPartition(answered.name, partition.partition_index): int(partition.offset)
-            for answered in response.topics
-            for partition in answered.partitions
-            if partition.error_code == 0
-        }
 
 
 async def read_stable_end(client: ClusterClient, where: TopicPartition) -> int:

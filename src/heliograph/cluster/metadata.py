@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
+
+from kafka.protocol.metadata import MetadataRequest
 
 from heliograph.cluster.messages import unpacking
 from heliograph.model.partition import TopicPartition
@@ -121,6 +123,12 @@ def _with_newest_leaders(known: TopicMetadata, newer: TopicMetadata) -> TopicMet
 
 def _is_older(leader: Leader | None, known: Leader | None) -> bool:
     return leader is not None and known is not None and leader.epoch < known.epoch
+
+
+def request_for(topics: Iterable[str] | None) -> Any:
+    """kafka-python's MetadataRequest; None: all topics."""
+    asked = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=each) for each in topics]
+    return MetadataRequest(topics=asked, allow_auto_topic_creation=False)
 
 
 def from_response(response: Any) -> ClusterMetadata:

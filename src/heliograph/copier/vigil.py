@@ -41,18 +41,25 @@ class _Seen:
 
 
 class Vigil:
-    """`on_change(copy)` is called for a copy that has something to do after all."""
+    """`on_change(copy)` is called for a copy that has something to do after all. `uniform(low, high)`: by chance."""
 
     def __init__(
-        self, routes: Mapping[MirrorPartition, Route], on_change: Callable[[PartitionCopy], None]
+        self,
+        routes: Mapping[MirrorPartition, Route],
+        on_change: Callable[[PartitionCopy], None],
+        uniform: Callable[[float, float], float],
     ) -> None:
         self._routes = routes
         self._on_change = on_change
+        self._uniform = uniform
         self._configs = TargetConfigs(on_change)
         self._configs_read_at = -math.inf
         self._seen: WeakKeyDictionary[PartitionCopy, _Seen] = WeakKeyDictionary()
 
     async def run(self) -> None:
+        await asyncio.sleep(
+            self._uniform(0, LOOK_S)
+        )  # lanes that begin together must not always look together
         while True:
             await asyncio.sleep(LOOK_S)
             await self.look()
@@ -88,7 +95,10 @@ class Vigil:
                 self._on_change(copy)
 
     def _seen_of(self, copy: PartitionCopy) -> _Seen:
-        return self._seen.setdefault(copy, _Seen())
+        seen = self._seen.get(copy)
+        if seen is None:
+            seen = self._seen[copy] = _Seen()
+        return seen
 
     # -- the source's last stable offset
 

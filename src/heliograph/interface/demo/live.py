@@ -12,12 +12,12 @@ import json
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from heliograph.cluster.fetches import fetch
-from heliograph.cluster.log_reads import read_ends
+from heliograph.cluster.log_ends import LogEnds
 from heliograph.cluster.messages import raise_for
 from heliograph.interface.demo.figures import Arrival
 from heliograph.interface.demo.plain_client import PlainClient, connected, refused
@@ -62,9 +62,9 @@ def stamped_batch(now_ns: int) -> bytes:
 class Reader:
     """Reads all partitions of the target from their ends on, by long polls."""
 
-    def __init__(self, target: PlainClient, ends: dict[TopicPartition, int]) -> None:
+    def __init__(self, target: PlainClient, ends: Mapping[TopicPartition, int]) -> None:
         self._target = target
-        self._next = ends
+        self._next = dict(ends)
 
     async def read(self) -> list[Arrival]:
         """What has come; nothing, if nothing does for a moment."""
@@ -95,7 +95,9 @@ class Reader:
 
 async def trickle(source_servers: str, target_servers: str, records: int) -> None:
     async with connected("sf", source_servers) as source, connected("nyc", target_servers) as target:
-        ends = await read_ends(target.client, target.node, [TopicPartition(*where) for where in PARTITIONS])
+        ends = await LogEnds(target.client).read(
+            target.node, [TopicPartition(*where) for where in PARTITIONS]
+        )
         assert len(ends) == len(PARTITIONS), ends
         async with asyncio.TaskGroup() as group:
             group.create_task(send(source, records))
