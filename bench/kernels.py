@@ -16,7 +16,7 @@ from heliograph.wire.batch import Codec, rewrite, split_batches, verify_crc
 from heliograph.wire.compare import first_difference
 from heliograph.wire.decode import decode
 from heliograph.wire.kernels.loading import Kernels, wait
-from heliograph.wire.merge import merge
+from heliograph.wire.merge import Merged, merge
 from heliograph.wire.runs import Run, split_runs
 
 ROUNDS = 7
@@ -46,19 +46,25 @@ def best(work: Callable[[], object]) -> float:
     return min(times)
 
 
+def merge_first(kernels: Kernels, runs: list[Run]) -> Merged:
+    """As many as fit."""
+    merged = merge(
+        kernels,
+        runs,
+        limit_bytes=LIMIT_BYTES,
+        max_records=2**31 - 1,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+    )
+    assert merged is not None
+    return merged
+
+
 def merge_all(kernels: Kernels, runs: list[Run]) -> int:
     made = 0
     while runs:
-        merged = merge(
-            kernels,
-            runs,
-            limit_bytes=LIMIT_BYTES,
-            max_records=2**31 - 1,
-            producer_id=7,
-            producer_epoch=0,
-            base_sequence=0,
-        )
-        assert merged is not None
+        merged = merge_first(kernels, runs)
         runs = ([merged.rest] if merged.rest else []) + runs[merged.runs + bool(merged.rest) :]
         made += 1
     return made
@@ -89,25 +95,30 @@ def main() -> None:
         "compare with itself",
         lambda: first_difference(kernels, [records], [records], first_offset=0, next_offset=ANSWER_BATCHES),
     )
-    merged = merge(
-        kernels,
-        runs,
-        limit_bytes=LIMIT_BYTES,
-        max_records=2**31,
-        producer_id=7,
-        producer_epoch=0,
-        base_sequence=0,
-    )
-    assert merged is not None
+    merged = merge_first(kernels, runs)
     rate("decode the merged batch", lambda: decode(kernels, merged.batch), merged.records)
     rate("pass through in Python", lambda: pass_all(memoryview(bytearray(records))))
     for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
         packed = list(split_runs(answer(ANSWER_BATCHES, codec)))
         rate(f"merge {codec.name.lower()}", lambda packed=packed: merge_all(kernels, packed))  # type: ignore[misc]
     print_merge_costs(kernels)
+    print_longest(kernels)
     print("microseconds to take an answer apart, by kernel and in Python:")
     for few in (1, 2, 3, 4, 6, 10, 100):
         print(f"  {few:>4} batches {apart_us(few, split_runs):8.2f} {apart_us(few, split_batches):8.2f}")
+
+
+def print_longest(kernels: Kernels) -> None:
+    """What `MOST_BATCHES` and `INFLATED_BYTES` of wire/merge_compressed.py go by."""
+    print(
+        "milliseconds for the largest merged batch, of batches of one record of 200 bytes, and of 15 KB of JSON:"
+    )
+    for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
+        costs = []
+        for records in (answer(ANSWER_BATCHES, codec), batches_of(21, codec, ANSWER_BATCHES // 10)):
+            runs = list(split_runs(records))
+            costs.append(best(lambda runs=runs: merge_first(kernels, runs)) * 1e3)  # type: ignore[misc]
+        print(f"  {codec.name.lower():<7}" + "".join(f"{cost:8.1f}" for cost in costs))
 
 
 def print_merge_costs(kernels: Kernels) -> None:
@@ -122,7 +133,7 @@ def print_merge_costs(kernels: Kernels) -> None:
         print(f"  {codec.name.lower():<7}" + "".join(costs))
 
 
-def batches_of(records: int, codec: Codec) -> memoryview:
+def batches_of(records: int, codec: Codec, batches: int = BATCHES_OF_A_SIZE) -> memoryview:
     """One value as long as that many records: to merge is to copy and compress bytes, whatever they are."""
     value = orders()
     return memoryview(
@@ -134,7 +145,7 @@ def batches_of(records: int, codec: Codec) -> memoryview:
                     offset=n,
                     codec=codec,
                 )
-                for n in range(BATCHES_OF_A_SIZE)
+                for n in range(batches)
             )
         )
     )

@@ -86,7 +86,7 @@ MERGING = (
     ),
     Planted(
         rule="merge, refused",
-        without="what was refused as one batch is merged again, as large as it was, and what the target takes is not read",
+        without="what was refused as one batch is merged again, as large as it was, whatever the configs say",
         patches=lambda: [
             patch.object(Merging, "refused", lambda *_, **__: None),
             patch.object(Merging, "limit", lambda *_: None),

@@ -21,7 +21,7 @@ PLAIN_BYTES = 128 << 10
 PACKED_BYTES = 16 << 10
 NO_ID_PREFIX = -(2**31)  # no producer id has it: they are never below -1
 _OLDEST = -(2**63)
-_ROWS = 64
+_ROWS = 64  # of the table that the kernel fills: a call for each so many runs, 10 KB
 _OTHERS = 1  # batches as large as the first that there must be room for behind it
 
 
