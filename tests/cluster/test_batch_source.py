@@ -46,6 +46,8 @@ async def test_a_fetch_carries_the_isolation_it_was_asked_with(isolation: Isolat
     source = BatchSource(cast(ClusterClient, recorder), "sf-to-nyc")
     want = FetchWant("orders", 0, 0, 1000, -1, -1)
     with pytest.raises(Disconnected):
-        await source.fetch(1, FetchAsk([want], []), max_bytes=1000, max_wait_ms=0, isolation=isolation)
+        await source.fetch(
+            1, "calm", FetchAsk([want], []), max_bytes=1000, max_wait_ms=0, isolation=isolation
+        )
     (body,) = recorder.bodies
     assert body[ISOLATION_AT] == wire

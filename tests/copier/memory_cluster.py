@@ -172,6 +172,7 @@ class MemoryCluster:
     async def fetch(
         self,
         node: int,
+        _line: str,
         ask: FetchAsk,
         *,
         max_bytes: int,

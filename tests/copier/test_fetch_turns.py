@@ -35,7 +35,7 @@ class ByHand:
         self.asks: list[FetchAsk] = []
         self._answers: list[asyncio.Future[FetchReply]] = []
 
-    async def fetch(self, _node: int, ask: FetchAsk, **_: Any) -> FetchReply:
+    async def fetch(self, _node: int, _line: str, ask: FetchAsk, **_: Any) -> FetchReply:
         self.asks.append(ask)
         self._answers.append(asyncio.get_running_loop().create_future())
         return await self._answers[-1]

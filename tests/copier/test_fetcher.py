@@ -25,8 +25,16 @@ def polls(it: World) -> list[FetchAsk]:
 
 
 def asked_for(it: World) -> set[int]:
-    """The partitions that the source's broker holds in its sessions."""
-    return {partition for held in it.source.sessions[1].held() for _, partition in held}
+    """The partitions that the source's broker holds in sessions that are polled."""
+    fetchers = [each for both in it.lane._workers._fetches.values() for each in (both.busy, both.calm)]
+    polled = {fetcher._session._id for fetcher in fetchers if len(fetcher._session)}
+    held = it.source.sessions[1].held()
+    return {partition for number in polled & held.keys() for _, partition in held[number]}
+
+
+def wanted(it: World) -> set[int]:
+    """The partitions that sessions were asked for."""
+    return {want.partition for ask in polls(it) for want in ask.wants}
 
 
 def caught_up(copy: PartitionCopy) -> bool:
@@ -52,6 +60,27 @@ async def test_a_turn_says_what_has_changed_not_what_is_assigned() -> None:
         assert {want.partition for ask in polls(it) for want in ask.wants} == {7}
         assert sum(len(ask.wants) for ask in polls(it)) <= 3
         assert not any(ask.forgotten for ask in polls(it))
+
+
+async def test_what_has_records_is_read_by_a_session_of_its_own_until_it_is_calm() -> None:
+    """A broker looks at all of a session for each of its requests."""
+    async with world() as it:
+        copies = await idle_lane(it, MANY)
+        [fetches] = it.lane._workers._fetches.values()
+        assert set(fetches.busy.copies) == set(copies)
+        for _ in range(2):
+            fetches.look()
+        assert set(fetches.calm.copies) == set(copies)
+        write(it.source.logs[place(7)], 3)
+        await until(lambda: it.is_copied(7) and fetches.busy.copies == [copies[7]])
+        await until(lambda: len(fetches.calm._session) == MANY - 1)
+        for _ in range(2):
+            write(it.source.logs[place(7)], 3)
+            await until(lambda: it.is_copied(7))
+            fetches.look()
+            assert fetches.busy.copies == [copies[7]]
+        await it.lane.revoke(mirror(7))
+        assert (fetches.busy.copies, len(fetches.calm.copies)) == ([], MANY - 1)
 
 
 async def test_an_idle_lane_has_nothing_to_report() -> None:
@@ -101,7 +130,7 @@ async def test_a_partition_that_was_held_back_does_not_wait_for_the_end_of_a_lon
         it.target.thaw(2)
         await until(lambda: it.is_copied(1), AT_ONCE_S)
         it.assert_identical(1)
-        assert not polls(it)  # the long poll was left alone
+        assert wanted(it) == {1}  # the long poll was left alone
 
 
 async def test_a_partition_that_has_resynchronised_does_not_wait_for_the_end_of_a_long_poll() -> None:
@@ -115,7 +144,7 @@ async def test_a_partition_that_has_resynchronised_does_not_wait_for_the_end_of_
         await until(lambda: it.is_copied(1) and caught_up(copy), AT_ONCE_S)
         write(it.source.logs[place(1)], 3)
         await until(lambda: it.is_copied(1), AT_ONCE_S)
-        assert not polls(it)
+        assert wanted(it) == {1}
 
 
 async def test_what_is_fetched_aside_joins_the_session_when_its_long_poll_is_over() -> None:
@@ -137,8 +166,9 @@ async def test_an_evicted_session_is_followed_by_a_full_request_and_nothing_else
         interruptions = [copy.interruptions for copy in copies]
         it.source.asks.clear()
         it.source.sessions[1].forget_all()
-        await until(lambda: asked_for(it) == {0, 1, 2})
+        await until(lambda: any(ask.session_epoch == FIRST_EPOCH for ask in it.source.asks))
         assert len([ask for ask in it.source.asks if ask.session_epoch == FIRST_EPOCH]) == 1
+        await until(lambda: asked_for(it) == {0, 1, 2})
         write(it.source.logs[place(1)], 3)
         await until(lambda: it.is_copied(1))
         assert [copy.interruptions for copy in copies] == interruptions

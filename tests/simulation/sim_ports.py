@@ -128,6 +128,7 @@ class SimSource(_Questions):
     async def fetch(
         self,
         node: int,
+        line: str,  # noqa: ARG002 - here nobody waits for anybody
         ask: FetchAsk,
         *,
         max_bytes: int,

@@ -104,15 +104,15 @@ class ModelSessions:
         """The broker has restarted, or others needed the room."""
         self._sessions.clear()
 
-    def held(self) -> list[dict[tuple[str, int], FetchWant]]:
-        """What each session holds."""
-        return [
-            {
+    def held(self) -> dict[int, dict[tuple[str, int], FetchWant]]:
+        """What each session holds, by its id."""
+        return {
+            number: {
                 (cached.want.topic, cached.want.partition): cached.want
                 for cached in session.partitions.values()
             }
-            for session in self._sessions.values()
-        ]
+            for number, session in self._sessions.items()
+        }
 
     def open(self, ask: FetchAsk) -> OpenFetch | FetchReply:
         if ask.session_epoch in (FIRST_EPOCH, LAST_EPOCH):

@@ -17,12 +17,12 @@ from heliograph.model.partition import TopicPartition
 from heliograph.model.policy import Isolation
 from heliograph.wire.batch import BatchHeader
 from heliograph.wire.fetch import FetchReply
-from heliograph.wire.fetch_request import LAST_EPOCH, FetchAsk
+from heliograph.wire.fetch_request import FetchAsk
 
 
 class BatchSource:
-    """`link` names the connections: each link has its own, and so has each isolation, and what is fetched aside: a
-    broker answers one request of a connection at a time, and a long poll takes long."""
+    """`link` names the connections: each link has its own, and so has each isolation and each line of fetches. A broker
+    answers one request of a connection at a time, and a long poll takes long."""
 
     def __init__(self, client: ClusterClient, link: str) -> None:
         self.client = client
@@ -40,6 +40,7 @@ class BatchSource:
     async def fetch(
         self,
         node: int,
+        line: str,
         ask: FetchAsk,
         *,
         max_bytes: int,
@@ -49,7 +50,7 @@ class BatchSource:
         return await fetch(
             self.client,
             node,
-            f"{'fetch aside' if ask.session_epoch == LAST_EPOCH else 'fetch'}, {isolation}, for {self._link}",
+            f"fetch, {line}, {isolation}, for {self._link}",
             ask,
             min_bytes=self.client.properties.fetch_min_bytes,
             max_bytes=max_bytes,

@@ -28,7 +28,8 @@ class Asked(NamedTuple):
 
 
 class FetchDelivery:
-    """`on_batches(copy)` is called after a copy was given records or an error. `wall_ms`: the time of day."""
+    """Of one broker. `on_batches(copy)` is called after a copy was given records or an error. `wall_ms`: the time of
+    day. `compares_epochs`: whether the broker does, as it said with its last answer."""
 
     def __init__(
         self, lease: Lease, on_batches: Callable[[PartitionCopy], None], wall_ms: Callable[[], int]
@@ -36,6 +37,7 @@ class FetchDelivery:
         self._lease = lease
         self._on_batches = on_batches
         self._wall_ms = wall_ms
+        self.compares_epochs = False
 
     def give(self, asked: Asked, fetched: FetchedPartition, parcel: Parcel) -> None:
         copy, interruptions, offset = asked
@@ -55,9 +57,7 @@ class FetchDelivery:
         else:
             copy.interrupted(Trouble(Event.FETCH_REFUSED, problem.message))
 
-    def fail(
-        self, copies: Iterable[PartitionCopy], problem: HeliographError, *, compares_epochs: bool
-    ) -> None:
+    def fail(self, copies: Iterable[PartitionCopy], problem: HeliographError) -> None:
         """Nothing was read: it is read again from where each copy stands. Where the source has no epochs to compare, it
         is checked first: its log may be another one when the connection is back."""
         stop = stop_for_read(problem) if isinstance(problem, BrokerRefused) else None
@@ -65,7 +65,7 @@ class FetchDelivery:
         for copy in copies:
             if stop is not None:
                 copy.stop(stop)
-            elif compares_epochs and copy.source_epoch >= 0:
+            elif self.compares_epochs and copy.source_epoch >= 0:
                 copy.source_away(trouble)
             else:
                 copy.interrupted(trouble)

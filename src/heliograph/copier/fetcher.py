@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from heliograph.cluster.fetch_session import FetchSession, Where, without_session
 from heliograph.copier.budget import Parcel
@@ -29,12 +29,13 @@ from heliograph.wire.fetch_request import FetchAsk
 # How long a request aside may wait for records: short at first, because whoever comes next waits for its end; longer
 # and longer while there are none, because the long poll may hang for longer still.
 ASIDE_FIRST_MS, ASIDE_MOST_MS = 10, 100
-FAILED_WAIT_S = 0.1
+FAILED_WAIT_S = 0.1  # before metadata is asked for again: who leads now is not known before that
 REFRESH_LIMIT_S = 3.0  # a cluster that is away is asked again by whoever keeps its metadata
 
 
 class Fetcher:
-    """`run` and `run_aside` are to be run for ever, side by side."""
+    """`run` and `run_aside` are to be run for ever, side by side. `line`: names its requests, so that they wait for no
+    others at the broker. `on_records(copy)` is called after a copy was given some."""
 
     def __init__(
         self,
@@ -43,7 +44,12 @@ class Fetcher:
         isolation: Isolation,
         limits: FetchLimits,
         delivery: FetchDelivery,
+        *,
+        line: str = "",
+        on_records: Callable[[PartitionCopy], None] = lambda _: None,
     ) -> None:
+        self._line = line
+        self._on_records = on_records
         self._source = source
         self._node = node
         self._isolation = isolation
@@ -60,7 +66,6 @@ class Fetcher:
         self._aside: dict[Where, None] = {}
         self._aside_wake = asyncio.Event()
         self._fetching_aside = False
-        self._compares_epochs = False  # the broker says so with its first answer
 
     def add(self, copy: PartitionCopy, leader_epoch: int) -> None:
         self._copies[copy.source_where] = copy
@@ -85,6 +90,10 @@ class Fetcher:
         if offset is not None and self._asked.get(where) != (copy, copy.interruptions, offset):
             self._aside[where] = None
             self._aside_wake.set()
+
+    @property
+    def copies(self) -> list[PartitionCopy]:
+        return list(self._copies.values())
 
     @property
     def fetches(self) -> int:
@@ -140,7 +149,7 @@ class Fetcher:
         self._polling = True
         try:
             reply, parcel = await self._fetch(
-                self._session.request(), partitions, size_bytes, self._limits.wait_ms
+                self._line, self._session.request(), partitions, size_bytes, self._limits.wait_ms
             )
         except (RequestFailed, ProtocolError) as problem:
             self._polling = False
@@ -174,6 +183,8 @@ class Fetcher:
     def _give(self, asked: Asked | None, fetched: FetchedPartition, parcel: Parcel) -> None:
         if asked is not None and self._copies.get((fetched.topic, fetched.partition)) is asked.copy:
             self._delivery.give(asked, fetched, parcel)
+            if fetched.records:
+                self._on_records(asked.copy)
 
     # -- aside
 
@@ -200,7 +211,7 @@ class Fetcher:
             return False
         ask = without_session(self._want(where, each) for where, each in asked.items())
         try:
-            reply, parcel = await self._fetch(ask, len(asked), size_bytes, wait_ms)
+            reply, parcel = await self._fetch(f"{self._line}, aside", ask, len(asked), size_bytes, wait_ms)
             if reply.error:
                 parcel.release()
                 raise _refusal(reply)
@@ -230,13 +241,14 @@ class Fetcher:
     # -- both
 
     async def _fetch(
-        self, ask: FetchAsk, partitions: int, size_bytes: int, wait_ms: int
+        self, line: str, ask: FetchAsk, partitions: int, size_bytes: int, wait_ms: int
     ) -> tuple[FetchReply, Parcel]:
         """The memory for the answer is reserved."""
         budget = self._limits.budget
         try:
             reply = await self._source.fetch(
                 self._node,
+                line,
                 ask,
                 max_bytes=records_in(size_bytes, partitions),
                 max_wait_ms=wait_ms,
@@ -245,7 +257,7 @@ class Fetcher:
         except BaseException:
             budget.release(size_bytes)
             raise
-        self._compares_epochs = reply.compares_epochs
+        self._delivery.compares_epochs = reply.compares_epochs
         actual_bytes = resident_bytes(reply)
         budget.adjust(size_bytes, actual_bytes)
         return reply, Parcel(budget, actual_bytes)
@@ -260,7 +272,7 @@ class Fetcher:
 
     async def _failed(self, asked: Iterable[Asked], problem: HeliographError) -> None:
         here = [each.copy for each in asked if self._copies.get(each.copy.source_where) is each.copy]
-        self._delivery.fail(here, problem, compares_epochs=self._compares_epochs)
+        self._delivery.fail(here, problem)
         await asyncio.sleep(FAILED_WAIT_S)
         with contextlib.suppress(RequestFailed, ProtocolError, TimeoutError):
             async with asyncio.timeout(REFRESH_LIMIT_S):

@@ -37,7 +37,9 @@ from heliograph.model.states import BoundBy
 ROUTE_INTERVAL_S = 0.5
 LOOK_INTERVAL_S = 3.0
 SLOW_FOR_S = 60.0
-MERGED_PART = 8  # one in so many parts of a lane's memory is for merged batches on their way: 8 MB of 64
+# One in so many parts of a lane's memory is for merged batches on their way. Of 64 MB a broker gets half of 8 at least:
+# as much as four requests of the default max.request.size hold.
+MERGED_PART = 8
 OLD_LEADER_S = 1.0  # how long its answers are awaited when a partition has a new one
 
 
@@ -77,10 +79,11 @@ class Lane:
         self._tasks: dict[asyncio.Task[None], None] = {}  # an ordered set: they end in the order they began
         self._asked: set[int] = set()  # clusters whose metadata is being read
         self._resynchroniser = Resynchroniser(self._route, surroundings.uniform)
+        self._uniform = surroundings.uniform
         self._draining = False
         self._answer = asyncio.Event()  # set whenever a copy was given an answer
         self._spawn(self._keep_routed())
-        self._spawn(Vigil(self._routes, self._attend).run())
+        self._spawn(Vigil(self._routes, self._attend, surroundings.uniform).run())
 
     @property
     def copies(self) -> Mapping[MirrorPartition, PartitionCopy]:
@@ -250,13 +253,13 @@ class Lane:
     def _move_fetches(self, route: Route, leader: Leader | None) -> None:
         if route.source_leader is not None:
             route.copy.interrupted(Trouble(Event.LEADER_MOVED, "the source partition has a new leader"))
-        if route.fetcher is not None:
-            route.fetcher.discard(route.copy)
-        route.source_leader, route.fetcher = leader, None
+        if route.fetches is not None:
+            route.fetches.discard(route.copy)
+        route.source_leader, route.fetches = leader, None
         if leader is not None:
             isolation = route.copy.spec.policy.isolation
-            route.fetcher = self._workers.fetcher(self._lane_link_of(route), leader.node, isolation)
-            route.fetcher.add(route.copy, leader.epoch)
+            route.fetches = self._workers.fetches(self._lane_link_of(route), leader.node, isolation)
+            route.fetches.add(route.copy, leader.epoch)
         self._attend(route.copy)
 
     def _move_appends(self, route: Route, leader: Leader | None) -> None:
@@ -298,6 +301,7 @@ class Lane:
     async def _keep_routed(self) -> None:
         """Whoever has no leader waits for one: ask again until there is. And look at all now and then: a topic that is
         deleted, or recreated, makes no noise while nothing is copied."""
+        await asyncio.sleep(self._uniform(0, ROUTE_INTERVAL_S))  # not always together with other lanes
         looked_at = 0.0
         while True:
             await asyncio.sleep(ROUTE_INTERVAL_S)
@@ -321,8 +325,8 @@ class Lane:
         for route in self._by_share.get(share, {}).values():
             if route.copy.behind:
                 self._moved[route.copy] = None
-            if route.fetcher is not None:
-                route.fetcher.changed(route.copy)
+            if route.fetches is not None:
+                route.fetches.changed(route.copy)
 
     # -- what a copy needs next
 
@@ -335,11 +339,11 @@ class Lane:
         if self._draining:
             return
         if copy.phase is Phase.STOPPED:
-            if route.fetcher is not None:
-                route.fetcher.discard(copy)
+            if route.fetches is not None:
+                route.fetches.discard(copy)
             return
-        if route.fetcher is not None:
-            route.fetcher.changed(copy)
+        if route.fetches is not None:
+            route.fetches.changed(copy)
         if copy.wants_resync:
             if route.resync is None or route.resync.done():
                 route.resync = self._spawn(self._resynchronise(route))

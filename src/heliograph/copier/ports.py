@@ -36,13 +36,14 @@ class SourcePort(Protocol):
     async def fetch(
         self,
         node: int,
+        line: str,
         ask: FetchAsk,
         *,
         max_bytes: int,
         max_wait_ms: int,
         isolation: Isolation,
     ) -> FetchReply:
-        """With a session, or without one: neither ever waits for the other."""
+        """A broker answers the requests of one line one after another, and those of different lines side by side."""
         ...
 
     async def span(self, where: TopicPartition) -> LogSpan: ...

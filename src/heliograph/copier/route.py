@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from heliograph.cluster.line_name import LineName
 from heliograph.cluster.metadata import Leader
-from heliograph.copier.fetcher import Fetcher
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import SourcePort, TargetPort
 from heliograph.copier.resync import Synced
+from heliograph.copier.source_fetches import SourceFetches
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class Route:
     target: TargetPort
     source_leader: Leader | None = None
     target_leader: Leader | None = None
-    fetcher: Fetcher | None = None  # of the source's leader
+    fetches: SourceFetches | None = None  # from the source's leader
     resync: asyncio.Task[None] | None = None
     asking: asyncio.Task[Synced] | None = None  # the questions of `resync`, dropped when a leader moves
     moved: asyncio.Event = field(

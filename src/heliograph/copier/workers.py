@@ -1,4 +1,4 @@
-"""The fetchers and senders of a lane: one fetcher for each source broker and isolation, a few senders for each target
+"""The fetchers and senders of a lane: two fetchers for each source broker and isolation, a few senders for each target
 broker.
 
 Owns which there are, and by which line a partition's batches go. Must not know what a copy needs next.
@@ -21,6 +21,7 @@ from heliograph.copier.lease import Lease
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import SourcePort, TargetPort
 from heliograph.copier.sender import Sender
+from heliograph.copier.source_fetches import SourceFetches
 from heliograph.model.errors import Disconnected
 from heliograph.model.partition import TopicPartition
 from heliograph.model.policy import Isolation
@@ -71,21 +72,27 @@ class Workers:
         self._spawn = spawn
         self._on_change = on_change
         self._on_slow = on_slow
-        self._fetchers: dict[tuple[int, int, Isolation], Fetcher] = {}
+        self._fetches: dict[tuple[int, int, Isolation], SourceFetches] = {}
         self._senders: dict[tuple[int, int, LineName], Sender] = {}
         self._limits: dict[int, FetchLimits] = {}
 
-    def fetcher(self, link: LaneLink, node: int, isolation: Isolation) -> Fetcher:
+    def fetches(self, link: LaneLink, node: int, isolation: Isolation) -> SourceFetches:
         """A request has one isolation for all its partitions."""
         key = (id(link.source), node, isolation)
-        fetcher = self._fetchers.get(key)
-        if fetcher is None:
+        fetches = self._fetches.get(key)
+        if fetches is None:
             delivery = FetchDelivery(link.lease, self._on_change, self._wall_ms)
-            fetcher = Fetcher(link.source, node, isolation, self._limits_of(link), delivery)
-            self._fetchers[key] = fetcher
-            self._spawn(fetcher.run())
-            self._spawn(fetcher.run_aside())
-        return fetcher
+            limits = self._limits_of(link)
+            fetches = self._fetches[key] = SourceFetches(
+                lambda line, on_records: Fetcher(
+                    link.source, node, isolation, limits, delivery, line=line, on_records=on_records
+                )
+            )
+            for fetcher in (fetches.busy, fetches.calm):
+                self._spawn(fetcher.run())
+                self._spawn(fetcher.run_aside())
+            self._spawn(fetches.run())
+        return fetches
 
     def _limits_of(self, link: LaneLink) -> FetchLimits:
         consumer = link.consumer
@@ -93,7 +100,7 @@ class Workers:
             id(link.source),
             FetchLimits(
                 self._budget,
-                lambda: sum(fetcher.fetches for fetcher in self._fetchers.values()),
+                lambda: sum(each.fetches for each in self._fetches.values()),
                 consumer.fetch_max_bytes,
                 consumer.max_partition_fetch_bytes,
                 consumer.fetch_max_wait_ms,
@@ -119,8 +126,8 @@ class Workers:
 
     def forget(self, copy: PartitionCopy) -> None:
         """Nobody fetches for it or sends for it any more."""
-        for fetcher in self._fetchers.values():
-            fetcher.discard(copy)
+        for fetches in self._fetches.values():
+            fetches.discard(copy)
         self.forget_appends(copy)
 
     def forget_appends(self, copy: PartitionCopy) -> None:
