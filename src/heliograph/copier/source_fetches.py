@@ -2,9 +2,9 @@
 
     calm ──(records)──▶ busy ──(none for a while)──▶ calm
 
-For each request a broker looks at every partition of its session, whether or not anything is new there. Five hundred
-calm ones beside two busy ones would cost each record half a millisecond of the broker's time, and so much garbage that
-its collector pauses for 50 ms every second (docs/decisions/0009). Knows neither sessions nor memory.
+For each request a broker looks at every partition of its session, whether or not anything is new there, and makes
+garbage: with hundreds of calm ones in the session of two busy ones its collector pauses all the time
+(docs/decisions/0009). Knows neither sessions nor memory.
 """
 
 from __future__ import annotations
