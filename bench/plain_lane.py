@@ -45,8 +45,8 @@ class PlainLane:
         pair.target.create(*job.target_topics, partitions=job.partitions)
         return [
             *(sys.executable, "-m", MODULE),
-            *("--source", pair.source.bootstrap_servers, "--source-id", pair.source.cluster_id),
-            *("--target", pair.target.bootstrap_servers, "--target-id", pair.target.cluster_id),
+            *("--source", pair.source.bootstrap_servers, f"--source-id={pair.source.cluster_id}"),
+            *("--target", pair.target.bootstrap_servers, f"--target-id={pair.target.cluster_id}"),
             *("--topic", job.topics[0], "--target-topic", job.target_topics[0]),
             *("--partitions", str(job.partitions), "--records", str(job.records)),
         ]
