@@ -14,9 +14,7 @@ Promises: P1 and P2 by sequences (compare-and-append), P3 by RESYNC, P6 by `stop
 
 from __future__ import annotations
 
-import math
 from collections import deque
-from typing import Protocol
 
 from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.budget import Parcel, Share
@@ -28,8 +26,10 @@ from heliograph.copier.recovery import after_append
 from heliograph.copier.resync import Synced
 from heliograph.copier.source_queue import SourceQueue
 from heliograph.copier.spec import CopySpec
-from heliograph.copier.stops import diverged, rival, stamped, truncated, wrong_place
+from heliograph.copier.stops import stamped, truncated, wrong_place
+from heliograph.copier.suspicions import Suspicions
 from heliograph.copier.topic_ids import TopicIds
+from heliograph.copier.waits import Outlet, Waits
 from heliograph.model.errors import HeliographError, LineLeft, PartitionStop
 from heliograph.model.events import Event, Trouble
 from heliograph.model.position import Position
@@ -38,13 +38,6 @@ from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition
 
 NOWHERE = Position(source=0, target=0, sequence=0)
-
-
-class Outlet(Protocol):
-    """Who sends what is taken here."""
-
-    @property
-    def awaits_broker(self) -> bool: ...
 
 
 class PartitionCopy:
@@ -82,7 +75,6 @@ class PartitionCopy:
         self._clearance = Clearance(clear_at, flight_s)
         self._notices: list[Trouble] = []
         self._share: Share | None = None  # of the target broker that leads the partition
-        self._outlet: Outlet | None = None
         self._held_limit_bytes = held_limit_bytes
         self._sending = NOWHERE  # where the next append goes
         self._heard = False  # the source has answered a fetch since the last resynchronisation
@@ -92,11 +84,8 @@ class PartitionCopy:
         # The record time by which the broker remembers our id; None: it does not.
         self._state_ms: int | None = None
         self._merging = Merging(spec)
-        self._throttled_until = -math.inf
-        self._raced_at: int | None = (
-            None  # where an append was refused that nobody could have been before us with
-        )
-        self._diverged_at: int | None = None  # the source no longer holds what it held from here on
+        self._waits = Waits()
+        self._suspicions = Suspicions()
 
     # -- what the caller may do now
 
@@ -202,12 +191,9 @@ class PartitionCopy:
     def synced(self, found: Synced) -> None:
         assert not self._in_flight
         position = found.position
-        if self._diverged_at is not None and position.source > self._diverged_at:
-            self.stop(diverged(self._diverged_at, position.source))
-            return
-        raced_at, self._raced_at = self._raced_at, None
-        if raced_at is not None and position.target > raced_at:
-            self.stop(rival(raced_at))
+        wrong = self._suspicions.judge(position)
+        if wrong is not None:
+            self.stop(wrong)
             return
         if self.durable is not None and position.source < self.durable.source:
             self.tell(truncated(self.durable.source, position.source))
@@ -215,7 +201,6 @@ class PartitionCopy:
         self.durable = self._sending = position
         self._waiting.start(position.source, found.source_epoch)
         self._state_ms = found.state_ms
-        self._diverged_at = None
         self._heard = False
         self._enter(Happening.SYNCED)
 
@@ -262,7 +247,7 @@ class PartitionCopy:
             self._enter(Happening.DOUBTED)
 
     def _diverge(self, epoch: int, end_offset: int) -> None:
-        self._diverged_at = end_offset
+        self._suspicions.source_ends(end_offset)
         problem = f"the source was truncated: its leader epoch {epoch} ends at {end_offset}"
         self._resync_later(Trouble(Event.SOURCE_DIVERGED, problem))
 
@@ -324,7 +309,7 @@ class PartitionCopy:
         """Old records go under an exclusive lease, and when all others' appends are over: nobody could be first, in
         whatever phase this copy is by now. The target tells whether somebody was, or whether it was truncated."""
         if append.perishable and self.clear:
-            self._raced_at = append.start.target
+            self._suspicions.raced(append.start.target)
 
     def lost(self, problem: HeliographError, now: float) -> None:
         """No answer to the oldest append will come: its outcome is unknown, and it may still execute. A fresh one
@@ -473,13 +458,12 @@ class PartitionCopy:
 
     def offered_to(self, outlet: Outlet) -> None:
         """What waits here waits for this one to take it."""
-        self._outlet = outlet
+        self._waits.outlet = outlet
 
     def throttled(self, until: float) -> None:
         """A quota: the broker that it reads from, or appends to, listens to nobody before that."""
-        if until > self._throttled_until:
+        if self._waits.throttled(until):
             self._moved[self] = None
-            self._throttled_until = until
 
     @property
     def behind(self) -> bool:
@@ -490,15 +474,8 @@ class PartitionCopy:
         """What the copy waits for; None while it does not flow, or must not send yet."""
         if not self.flowing or self.awaits_clearance or self.awaits_lease:
             return None
-        if now < self._throttled_until:
-            return BoundBy.QUOTA
-        if self._in_flight or (self._share is not None and self._share.full):
-            return BoundBy.TARGET
-        if not self._waiting:
-            return BoundBy.SOURCE
-        # Behind others' appends, maybe of partitions that were taken from the lane meanwhile.
-        behind_others = self._outlet is not None and self._outlet.awaits_broker
-        return BoundBy.TARGET if behind_others else BoundBy.LANE
+        answers_due = bool(self._in_flight) or (self._share is not None and self._share.full)
+        return self._waits.bound_by(now, answers_due=answers_due, holds=bool(self._waiting))
 
     @property
     def state(self) -> PartitionState:
