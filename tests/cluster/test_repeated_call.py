@@ -8,7 +8,6 @@ import pytest
 from kafka.protocol.consumer import ListOffsetsResponse
 from kafka.protocol.metadata import MetadataResponse
 
-from heliograph.cluster import repeated_call
 from heliograph.cluster.metadata import from_response, request_for
 from heliograph.cluster.repeated_call import RepeatedCall
 from heliograph.model.errors import ProtocolError
@@ -52,7 +51,7 @@ async def ask(call: RepeatedCall[Any], broker: Any, *topics: str) -> Any:
 
 
 async def test_an_answer_that_came_before_gives_the_same_value() -> None:
-    call, broker = RepeatedCall(MetadataResponse, from_response), Broker()
+    call, broker = RepeatedCall(MetadataResponse, from_response, kept=2), Broker()
     first = await ask(call, broker, "orders")
     assert list(first.topics) == ["orders"]
     assert await ask(call, broker, "orders") is first
@@ -82,9 +81,9 @@ async def test_another_question_is_asked_and_the_same_one_is_encoded_once() -> N
 
 
 async def test_few_answers_are_kept_and_those_that_came_last() -> None:
-    call, broker = RepeatedCall(MetadataResponse, from_response), Broker()
+    call, broker = RepeatedCall(MetadataResponse, from_response, kept=4), Broker()
     values = []
-    for controller in range(repeated_call.KEPT + 1):
+    for controller in range(5):
         broker.body = answer(controller)
         values.append(await ask(call, broker, "orders"))
     broker.body = answer(1)
@@ -96,7 +95,7 @@ async def test_few_answers_are_kept_and_those_that_came_last() -> None:
 
 
 async def test_brokers_of_two_versions_are_each_asked_in_theirs() -> None:
-    call = RepeatedCall(MetadataResponse, from_response)
+    call = RepeatedCall(MetadataResponse, from_response, kept=2)
     old, new = Broker(version=8), Broker()
     assert await ask(call, old, "orders") == await ask(call, new, "orders") == await ask(call, old, "orders")
     assert old.requests[0] == old.requests[1] != new.requests[0]

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataResponse
@@ -30,8 +31,11 @@ from heliograph.wire.api_keys import ApiKey
 CONTROL = "control"
 BOOTSTRAP_NODE = -1
 JITTER = 0.2
-T = TypeVar("T")
 METADATA_ANSWER_MS = 3_000  # any broker can answer: one that hangs must not hide for long who leads now
+
+# Brokers name one of them at random as the controller: their answers differ in that, and in nothing else as a rule.
+METADATA_KEPT = 32
+T = TypeVar("T")
 
 
 class ClusterClient:
@@ -47,7 +51,8 @@ class ClusterClient:
         self._opening: dict[tuple[int, str], asyncio.Task[Connection]] = {}
         self._failures: dict[tuple[int, str], int] = {}
         self._not_before: dict[tuple[int, str], float] = {}
-        self._metadata_call = RepeatedCall(MetadataResponse, from_response)
+        self._metadata_call = RepeatedCall(MetadataResponse, self._read_metadata, kept=METADATA_KEPT)
+        self._read_last: ClusterMetadata | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._refreshed_at = float("-inf")
         self._keeper: asyncio.Task[None] | None = None
@@ -145,6 +150,14 @@ class ClusterClient:
         timeout_ms = min(METADATA_ANSWER_MS, self.properties.request_timeout_ms)
         return await self._metadata_call(connection, asked, lambda: request_for(asked), timeout_ms=timeout_ms)
 
+    def _read_metadata(self, response: Any) -> ClusterMetadata:
+        """What is the same is one object: many answers are kept, and there may be thousands of topics."""
+        read, last = from_response(response), self._read_last
+        if last is not None and read.topics == last.topics:
+            read = replace(read, topics=last.topics)
+        self._read_last = read
+        return read
+
     async def _keep(self) -> None:
         """Refresh every metadata.max.age.ms and close what is idle past connections.max.idle.ms."""
         loop = asyncio.get_running_loop()
@@ -190,11 +203,11 @@ class ClusterClient:
         return await call(connection, request, response_class, timeout_ms=timeout_ms)
 
     async def call_again(
-        self, node: int, call: RepeatedCall[T], asked: Hashable, make: Callable[[], Any]
+        self, node: int, question: RepeatedCall[T], asked: Hashable, make: Callable[[], Any]
     ) -> T:
         """A control request that is mostly answered as before."""
         connection = await self.connection(node, CONTROL)
-        return await call(connection, asked, make, timeout_ms=self.properties.request_timeout_ms)
+        return await question(connection, asked, make, timeout_ms=self.properties.request_timeout_ms)
 
     async def _reopen(self, key: tuple[int, str], unacknowledged_ms: int) -> Connection:
         node, _ = key

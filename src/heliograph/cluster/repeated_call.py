@@ -15,14 +15,15 @@ from heliograph.cluster.connection import Connection
 from heliograph.cluster.messages import choose_version, decode
 
 T = TypeVar("T")
-KEPT = 4  # answers: they differ in what brokers choose at random, such as the controller that they name
 
 
 class RepeatedCall(Generic[T]):
-    """`read` makes a value of an answer; who is given it must not change it. To be used on one event loop."""
+    """`read` makes a value of an answer; who is given it must not change it. `kept`: how many answers are remembered.
+    To be used on one event loop."""
 
-    def __init__(self, response_class: type[Any], read: Callable[[Any], T]) -> None:
+    def __init__(self, response_class: type[Any], read: Callable[[Any], T], *, kept: int = 1) -> None:
         self.read = read
+        self._kept = kept
         self._response_class = response_class
         self._asked: Hashable = None
         self._request: Any = None
@@ -50,6 +51,6 @@ class RepeatedCall(Generic[T]):
         else:
             value = self.read(decode(self._response_class, body, version, connection.address))
         self._values[answered] = value  # the last one
-        if len(self._values) > KEPT:
+        if len(self._values) > self._kept:
             del self._values[next(iter(self._values))]
         return value

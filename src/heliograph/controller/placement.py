@@ -144,7 +144,7 @@ class Placement:
         held = Counter(place.holder for place in self._places.values() if place.holder is not None)
         for key, place in self._places.items():
             lane = self._lane_for(place, held, now) if place.wanted else None
-            if not place.at_rest and not (place.holder is None and stopped(key)):
+            if not place.at_rest:
                 self._at_rest = False
             if place.holder is not None:
                 unwanted = not place.wanted or place.recalled
