@@ -12,6 +12,7 @@ from heliograph.copier.fetch_delivery import FetchDelivery
 from heliograph.copier.fetch_limits import FetchLimits
 from heliograph.copier.fetcher import Fetcher
 from heliograph.copier.lease import Lease
+from heliograph.copier.pace import Pace
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import SourcePort
 from heliograph.model.events import Event, Trouble
@@ -55,7 +56,16 @@ class Turns:
         self.doubted: PartitionCopy | None = None  # resynchronises when the next answer is taken apart
         limits = FetchLimits(ByteBudget(1 << 20), lambda: 1, 1 << 16, 1 << 14, 500)
         delivery = FetchDelivery(Lease.unlimited(), self._given, lambda: NOW_MS)
-        self.fetcher = Fetcher(cast(SourcePort, self.source), 1, Isolation.READ_COMMITTED, limits, delivery)
+        self.fetcher = Fetcher(
+            cast(SourcePort, self.source),
+            1,
+            Isolation.READ_COMMITTED,
+            limits,
+            delivery,
+            line="calm",
+            pace=Pace(),
+            on_records=lambda _: None,
+        )
         for copy in self.copies:
             copy.synced(synced_at(AT))
             self.fetcher.add(copy, 0)

@@ -1,4 +1,5 @@
-"""Fetches from one source broker, for the partitions of this lane that it leads and that are read alike.
+"""Fetches from one source broker, for partitions of this lane that it leads and that are read alike: the busy ones, or
+the calm (source_fetches.py).
 
     changed ──▶ the session's long poll: everybody that wants records; the next request leaves as soon as the answer
        │                                 is taken apart, and says what has changed since the last one
@@ -18,6 +19,7 @@ from heliograph.cluster.fetch_session import FetchSession, Where, without_sessio
 from heliograph.copier.budget import Parcel
 from heliograph.copier.fetch_delivery import Asked, FetchDelivery
 from heliograph.copier.fetch_limits import FetchLimits, records_in, resident_bytes
+from heliograph.copier.pace import Pace
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import SourcePort
 from heliograph.model.errors import BrokerRefused, HeliographError, ProtocolError, RequestFailed
@@ -45,9 +47,12 @@ class Fetcher:
         limits: FetchLimits,
         delivery: FetchDelivery,
         *,
-        line: str = "",
-        on_records: Callable[[PartitionCopy], None] = lambda _: None,
+        line: str,
+        pace: Pace,
+        on_records: Callable[[PartitionCopy], None],
     ) -> None:
+        self._pace = pace
+        self._began_at: float | None = None  # to read, or to do so again after a failure
         self._line = line
         self._on_records = on_records
         self._source = source
@@ -96,7 +101,7 @@ class Fetcher:
         return list(self._copies.values())
 
     @property
-    def fetches(self) -> int:
+    def under_way(self) -> int:
         """How many requests it has under way, or may have at any moment."""
         return bool(self._copies) + self._fetching_aside
 
@@ -164,8 +169,17 @@ class Fetcher:
                 await self._failed(self._asked.values(), _refusal(reply))
             return
         self._session.answered(reply)
+        size_bytes = sum(len(fetched.records) for fetched in reply.partitions)
         self._deliver(reply, parcel)
         await self._heed_quota(reply)
+        await self._rest(size_bytes)
+
+    async def _rest(self, answer_bytes: int) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._began_at is None:
+            self._began_at = now
+        # A turn of the loop at least: what was fetched leaves before the next request is made.
+        await asyncio.sleep(self._pace.rest_s(now - self._began_at, answer_bytes))
 
     def _deliver(self, reply: FetchReply, parcel: Parcel) -> None:
         for fetched in reply.partitions:
@@ -257,7 +271,7 @@ class Fetcher:
         except BaseException:
             budget.release(size_bytes)
             raise
-        self._delivery.compares_epochs = reply.compares_epochs
+        self._delivery.heard(reply)
         actual_bytes = resident_bytes(reply)
         budget.adjust(size_bytes, actual_bytes)
         return reply, Parcel(budget, actual_bytes)
@@ -273,6 +287,7 @@ class Fetcher:
     async def _failed(self, asked: Iterable[Asked], problem: HeliographError) -> None:
         here = [each.copy for each in asked if self._copies.get(each.copy.source_where) is each.copy]
         self._delivery.fail(here, problem)
+        self._began_at = None
         await asyncio.sleep(FAILED_WAIT_S)
         with contextlib.suppress(RequestFailed, ProtocolError, TimeoutError):
             async with asyncio.timeout(REFRESH_LIMIT_S):

@@ -15,6 +15,7 @@ from functools import partial
 from heliograph.cluster.line_name import LineName
 from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.lease import Lease
+from heliograph.copier.pace import Pace
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import LinePort, TargetPort
 from heliograph.copier.recovery import stop_for_read
@@ -49,10 +50,12 @@ class Sender:
         *,
         request_bytes: int,
         in_flight: int,
+        pace: Pace,
         on_settled: Callable[[PartitionCopy], None],
         on_slow: Callable[[PartitionCopy], None],
     ) -> None:
         self._target = target
+        self._pace = pace
         self._node = node
         self._name = name
         self._lease = lease
@@ -138,7 +141,8 @@ class Sender:
                 for where, (copy, out) in sent.items()
             ]
             self._in_flight += 1
-            line.send(entries, self._permit).add_done_callback(partial(self._answered, line, sent))
+            sent_at = asyncio.get_running_loop().time()
+            line.send(entries, self._permit).add_done_callback(partial(self._answered, line, sent, sent_at))
 
     def _gather(self) -> Sent:
         """One batch of each copy that may send, up to the request's size; who has more comes again."""
@@ -184,7 +188,10 @@ class Sender:
         if copy.peek() is not None and not self._permit():
             copy.troubled(NO_LEASE)
 
-    def _answered(self, line: LinePort, sent: Sent, answer: asyncio.Future[memoryview]) -> None:
+    def _answered(
+        self, line: LinePort, sent: Sent, sent_at: float, answer: asyncio.Future[memoryview]
+    ) -> None:
+        self._pace.append_s = asyncio.get_running_loop().time() - sent_at
         self._in_flight -= 1
         self._wake.set()
         try:

@@ -18,6 +18,7 @@ from heliograph.copier.fetch_delivery import FetchDelivery
 from heliograph.copier.fetch_limits import FetchLimits
 from heliograph.copier.fetcher import Fetcher
 from heliograph.copier.lease import Lease
+from heliograph.copier.pace import Pace
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import SourcePort, TargetPort
 from heliograph.copier.sender import Sender
@@ -75,6 +76,7 @@ class Workers:
         self._fetches: dict[tuple[int, int, Isolation], SourceFetches] = {}
         self._senders: dict[tuple[int, int, LineName], Sender] = {}
         self._limits: dict[int, FetchLimits] = {}
+        self._pace = Pace()
 
     def fetches(self, link: LaneLink, node: int, isolation: Isolation) -> SourceFetches:
         """A request has one isolation for all its partitions."""
@@ -85,7 +87,14 @@ class Workers:
             limits = self._limits_of(link)
             fetches = self._fetches[key] = SourceFetches(
                 lambda line, on_records: Fetcher(
-                    link.source, node, isolation, limits, delivery, line=line, on_records=on_records
+                    link.source,
+                    node,
+                    isolation,
+                    limits,
+                    delivery,
+                    line=line,
+                    pace=self._pace,
+                    on_records=on_records,
                 )
             )
             for fetcher in (fetches.busy, fetches.calm):
@@ -100,7 +109,7 @@ class Workers:
             id(link.source),
             FetchLimits(
                 self._budget,
-                lambda: sum(each.fetches for each in self._fetches.values()),
+                lambda: sum(each.under_way for each in self._fetches.values()),
                 consumer.fetch_max_bytes,
                 consumer.max_partition_fetch_bytes,
                 consumer.fetch_max_wait_ms,
@@ -118,6 +127,7 @@ class Workers:
                 link.lease,
                 request_bytes=link.producer.max_request_size,
                 in_flight=link.producer.max_in_flight_requests_per_connection,
+                pace=self._pace,
                 on_settled=self._on_change,
                 on_slow=self._on_slow,
             )
