@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heliograph.copier.budget import ByteBudget, Parcel, Shares, hold_merged, may_merge
+from heliograph.copier.budget import ByteBudget, Parcel, Shares, hold_merged, merging_room
 
 
 async def turns(rounds: int = 5) -> None:
@@ -131,16 +131,23 @@ def test_a_broker_that_hangs_leaves_memory_for_what_is_merged_for_others() -> No
     hanging, other = shares.of(1), shares.of(2)
     hanging.join()
     other.join()
-    holds = []
-    while may_merge(budget, 5, hanging):
-        holds.append(hold_merged(budget, 5, hanging))
-    assert len(holds) == 4
-    assert may_merge(budget, 20, other)
-    assert not may_merge(budget, 21, other)
+    assert merging_room(budget, hanging) == 20
+    holds = [hold_merged(budget, 5, hanging) for _ in range(4)]
+    assert (merging_room(budget, hanging), merging_room(budget, other)) == (0, 20)
     for hold in holds:
         hold.release()
     assert (budget.merged_bytes, hanging.merged_bytes) == (0, 0)
-    assert may_merge(budget, 20, hanging)
+    assert merging_room(budget, hanging) == 20
+
+
+def test_shares_that_were_given_before_there_were_others_leave_what_is_left() -> None:
+    budget = ByteBudget(100, merged_limit_bytes=40)
+    shares = Shares(budget, on_turn=lambda _: None)
+    for broker in (1, 2):
+        shares.of(broker).join()
+        hold_merged(budget, 20, shares.of(broker))
+    shares.of(3).join()
+    assert merging_room(budget, shares.of(3)) == 0
 
 
 def test_letting_go_once_too_often_is_our_own_bug() -> None:

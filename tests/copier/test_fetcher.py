@@ -37,6 +37,18 @@ def wanted(it: World) -> set[int]:
     return {want.partition for ask in polls(it) for want in ask.wants}
 
 
+def busy_hangs(it: World) -> bool:
+    """The first long poll for what is busy has no answer."""
+    busy = [fetches.busy for fetches in it.lane._workers._fetches.values()]
+    return all(each._polling and each._session._epoch == FIRST_EPOCH for each in busy)
+
+
+async def until_busy_hangs(it: World) -> None:
+    """Forget what was asked for before that."""
+    await until(lambda: it.is_copied(0) and busy_hangs(it))
+    it.source.asks.clear()
+
+
 def caught_up(copy: PartitionCopy) -> bool:
     return copy.state is PartitionState.CAUGHT_UP
 
@@ -83,6 +95,41 @@ async def test_what_has_records_is_read_by_a_session_of_its_own_until_it_is_calm
         assert (fetches.busy.copies, len(fetches.calm.copies)) == ([], MANY - 1)
 
 
+async def test_a_copy_that_moves_while_both_long_polls_hang_is_read_at_once() -> None:
+    async with world(fetch_wait_ms=LONG_MS) as it:
+        for partition in (0, 1):
+            it.create(partition, 1)
+        it.assign(0)
+        await until_busy_hangs(it)
+        copy = it.assign(1)
+        [fetches] = it.lane._workers._fetches.values()
+        await until(lambda: it.is_copied(1) and copy in fetches.busy.copies, AT_ONCE_S)
+        for _ in range(2):
+            fetches.look()
+        assert copy in fetches.calm.copies
+        await until(lambda: fetches.calm._polling, AT_ONCE_S)
+        fetches._had_records(copy)
+        assert copy in fetches.busy.copies
+        write(it.source.logs[place(1)], 3)
+        await until(lambda: it.is_copied(1), AT_ONCE_S)
+
+
+async def test_a_brokers_memory_wakes_those_that_it_leads_and_nobody_else() -> None:
+    async with world() as it:
+        for partition in range(3):
+            it.create(partition, 1, target_node=1 + partition % 2)
+        copies = [it.assign(partition) for partition in range(3)]
+        await until(lambda: all(map(caught_up, copies)))
+        [fetches] = it.lane._workers._fetches.values()
+        woken: list[PartitionCopy] = []
+        fetches.changed = woken.append  # type: ignore[method-assign, assignment]
+        share = copies[0]._share
+        assert share is not None
+        for size_bytes in (1 << 30, -(1 << 30)):
+            share.pin(size_bytes)
+        assert woken == [copies[0], copies[2]] * 2
+
+
 async def test_an_idle_lane_has_nothing_to_report() -> None:
     async with world() as it:
         copies = await idle_lane(it, MANY)
@@ -120,8 +167,7 @@ async def test_a_partition_that_was_held_back_does_not_wait_for_the_end_of_a_lon
     async with world(fetch_wait_ms=LONG_MS) as it:
         it.create(0, 1)
         it.assign(0)
-        await until(lambda: len(polls(it)) >= 2)  # the second one hangs
-        it.source.asks.clear()
+        await until_busy_hangs(it)
         it.create(1, target_node=2)
         write(it.source.logs[place(1)], 300, value_bytes=1000)
         it.target.frozen.add(2)
@@ -130,7 +176,8 @@ async def test_a_partition_that_was_held_back_does_not_wait_for_the_end_of_a_lon
         it.target.thaw(2)
         await until(lambda: it.is_copied(1), AT_ONCE_S)
         it.assert_identical(1)
-        assert wanted(it) == {1}  # the long poll was left alone
+        assert wanted(it) == {1}
+        assert busy_hangs(it)  # it was left alone
 
 
 async def test_a_partition_that_has_resynchronised_does_not_wait_for_the_end_of_a_long_poll() -> None:
@@ -138,13 +185,13 @@ async def test_a_partition_that_has_resynchronised_does_not_wait_for_the_end_of_
         it.create(0, 1)
         it.create(1, 3)
         it.assign(0)
-        await until(lambda: len(polls(it)) >= 2)
-        it.source.asks.clear()
+        await until_busy_hangs(it)
         copy = it.assign(1)
         await until(lambda: it.is_copied(1) and caught_up(copy), AT_ONCE_S)
         write(it.source.logs[place(1)], 3)
         await until(lambda: it.is_copied(1), AT_ONCE_S)
         assert wanted(it) == {1}
+        assert busy_hangs(it)
 
 
 async def test_what_is_fetched_aside_joins_the_session_when_its_long_poll_is_over() -> None:
@@ -167,8 +214,8 @@ async def test_an_evicted_session_is_followed_by_a_full_request_and_nothing_else
         it.source.asks.clear()
         it.source.sessions[1].forget_all()
         await until(lambda: any(ask.session_epoch == FIRST_EPOCH for ask in it.source.asks))
-        assert len([ask for ask in it.source.asks if ask.session_epoch == FIRST_EPOCH]) == 1
         await until(lambda: asked_for(it) == {0, 1, 2})
+        assert len([ask for ask in it.source.asks if ask.session_epoch == FIRST_EPOCH]) == 1
         write(it.source.logs[place(1)], 3)
         await until(lambda: it.is_copied(1))
         assert [copy.interruptions for copy in copies] == interruptions

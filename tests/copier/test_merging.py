@@ -8,7 +8,7 @@ import pytest
 
 from heliograph.cluster.log_reads import Batches
 from heliograph.copier import resync
-from heliograph.copier.budget import ByteBudget, Parcel
+from heliograph.copier.budget import ByteBudget, Parcel, Shares
 from heliograph.copier.merging_rule import WORTH_BYTES, merging_pays
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.model.errors import PartitionStop
@@ -28,6 +28,7 @@ from .lane_world import mirror, place, until, world, write
 from .source_batches import NOW_MS, batch, copy_at, fetched, give, give_reply, old_batch, synced_at
 
 LIMIT_BYTES = 1 << 20
+ROOM_BYTES = 1000
 
 
 def merging_copy(next_offset: int = 0, *, max_merged_bytes: int = LIMIT_BYTES) -> PartitionCopy:
@@ -199,6 +200,24 @@ def test_without_memory_for_it_nothing_is_merged() -> None:
     for offset in (1, 2, 3):
         copy.appended(offset)
     assert budget.used_bytes == 0
+
+
+def test_with_little_memory_as_much_is_merged_as_there_is_room_for() -> None:
+    """Many target brokers share what a lane has for it: each has less than a request holds."""
+    copy = merging_copy()
+    budget = ByteBudget(1 << 20, merged_limit_bytes=9 * ROOM_BYTES)
+    shares = Shares(budget, on_turn=lambda _: None)
+    for broker in range(9):
+        shares.of(broker).join()
+    copy.led_by(shares.of(0))
+    reply = fetched(*(batch(at) for at in range(1, 41)))
+    budget.adjust(0, len(reply.records))
+    parcel = Parcel(budget, len(reply.records))
+    copy.fetched(reply, 1, parcel, NOW_MS)
+    parcel.release()
+    append = copy.take(LIMIT_BYTES)
+    assert append.batches > 2
+    assert ROOM_BYTES // 2 < len(append.batch) <= ROOM_BYTES
 
 
 def test_memory_is_given_back_once_for_what_was_merged_and_what_it_came_from() -> None:

@@ -10,6 +10,7 @@ from heliograph.cluster import log_reads, metadata
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.fetch_session import FetchSession
 from heliograph.cluster.metadata import Leader
+from heliograph.controller.placement import Order, Placement
 from heliograph.copier import fetcher, resynchroniser, spec
 from heliograph.copier.budget import ByteBudget, Share
 from heliograph.copier.fetcher import Fetcher
@@ -34,6 +35,7 @@ from .mended_plans import (
     evicted,
     forgetful,
     frozen,
+    killed,
     losing_fetches,
     paused,
     polled_long,
@@ -73,8 +75,22 @@ def _filled_bytes(reply: FetchReply) -> int:
 
 
 async def _failed_at_nothing_known(worker: Fetcher, *what: Any) -> None:
-    worker._delivery.compares_epochs = False
+    worker._delivery._compares_epochs = False
     await _failed(worker, *what)
+
+
+def _leave_and_join_nothing(fetches: SourceFetches, copy: PartitionCopy, to: Fetcher) -> None:
+    fetcher, _ = fetches._fetchers[copy]
+    if fetcher is not to:
+        fetcher.discard(copy)
+
+
+def _orders_until_at_rest(placement: Placement, *what: Any) -> list[Order]:
+    if placement.__dict__.get("_rested"):
+        return []
+    orders = _orders(placement, *what)
+    placement.__dict__["_rested"] = placement._at_rest
+    return orders
 
 
 async def _never(_: Fetcher) -> None:
@@ -108,6 +124,7 @@ def _leader_whatever_the_error(client: ClusterClient, where: TopicPartition) -> 
 
 _leader_of = log_reads.leader_of
 _failed, _appended, _want = Fetcher._failed, PartitionCopy.appended, FetchSession.want
+_orders = Placement.orders
 
 MENDED = (
     Planted(
@@ -166,6 +183,18 @@ MENDED = (
         without="a fetch session that the broker has dropped is asked for again and again",
         patches=lambda: [patch.object(FetchSession, "refused", lambda *_: False)],
         change=evicted,
+    ),
+    Planted(
+        rule="session, busy",
+        without="a partition that leaves the session of the calm ones is taken into no other",
+        patches=lambda: [patch.object(SourceFetches, "_move", _leave_and_join_nothing)],
+        change=lambda plan: plan,
+    ),
+    Planted(
+        rule="placement, rest",
+        without="what was all in its place once is never looked at again",
+        patches=lambda: [patch.object(Placement, "orders", _orders_until_at_rest)],
+        change=killed,
     ),
     Planted(
         rule="aside",

@@ -40,9 +40,14 @@ def starving(plan: Plan) -> Plan:
     return replace(
         plan,
         topics=((old, old, fresh), (old, fresh)),
+        # For fetches of both links at once, and little more: what waits for its turn waits as long as a poll hangs.
         conditions=Conditions(lane_memory_bytes=3 << 10),
         bounds=Bounds(stands_s=30.0, from_s=20.0),
     )
+
+
+def killed(plan: Plan) -> Plan:
+    return _alone(of_kinds(plan, "fresh", rhythm=STEADY), (25.0, "lane is killed"))
 
 
 def polled_long(plan: Plan) -> Plan:

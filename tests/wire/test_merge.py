@@ -17,6 +17,7 @@ from heliograph.wire.codecs import compress
 from heliograph.wire.decode import decode
 from heliograph.wire.kernels.loading import Kernels
 from heliograph.wire.merge import Merged, merge
+from heliograph.wire.merge_compressed import MOST_BATCHES
 from heliograph.wire.runs import Run, split_runs
 
 from .batches import Record, make_batch
@@ -145,6 +146,15 @@ def test_what_is_decompressed_for_one_batch_is_bounded(kernels: Kernels) -> None
     log = [Batch(records=[((None, bytes(300_000), []), 5)], codec=Codec.ZSTD) for _ in range(10)]
     made = merge_all(kernels, list(split_runs(view(encode(log)))))
     assert [merged.batches for merged in made] == [3, 3, 3, 1]
+
+
+def test_compressed_batches_are_merged_by_some_hundreds_and_the_rest_goes_on(kernels: Kernels) -> None:
+    count = 2 * MOST_BATCHES + 7
+    records = view(make_batch(ONE, base_offset=offset, codec=Codec.GZIP) for offset in range(count))
+    made = merge_all(kernels, list(split_runs(records)))
+    assert [each.batches for each in made] == [MOST_BATCHES, MOST_BATCHES, 7]
+    assert [each.next_offset for each in made] == [MOST_BATCHES, 2 * MOST_BATCHES, count]
+    assert sum(read_header(each.batch).records_count for each in made) == count
 
 
 def test_a_bomb_among_small_batches_ends_the_merge_and_is_refused_by_itself(kernels: Kernels) -> None:

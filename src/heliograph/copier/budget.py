@@ -54,8 +54,9 @@ class ByteBudget:
         assert self.used_bytes >= 0
         self._admit()
 
-    def may_merge(self, size_bytes: int) -> bool:
-        return self.merged_bytes + size_bytes <= self.merged_limit_bytes
+    @property
+    def merging_room_bytes(self) -> int:
+        return self.merged_limit_bytes - self.merged_bytes
 
     def _fits(self, size_bytes: int) -> bool:
         return self.used_bytes == 0 or self.used_bytes + size_bytes <= self.limit_bytes
@@ -103,8 +104,9 @@ class Share:
     def full(self) -> bool:
         return self.pinned_bytes >= self._shares.limit_bytes
 
-    def may_merge(self, size_bytes: int) -> bool:
-        return self.merged_bytes + size_bytes <= self._shares.merged_limit_bytes
+    @property
+    def merging_room_bytes(self) -> int:
+        return self._shares.merged_limit_bytes - self.merged_bytes
 
     def pin(self, size_bytes: int) -> None:
         self._shares.count(self, lambda: self._pin(size_bytes))
@@ -211,9 +213,10 @@ class MergedParcel(Parcel):
             self._share.merged_bytes += size_bytes
 
 
-def may_merge(budget: ByteBudget, size_bytes: int, share: Share | None) -> bool:
-    """Whether there is memory for it, and not all of it taken by batches for this broker."""
-    return budget.may_merge(size_bytes) and (share is None or share.may_merge(size_bytes))
+def merging_room(budget: ByteBudget, share: Share | None) -> int:
+    """How large a merged batch for this broker may be now."""
+    room_bytes = budget.merging_room_bytes
+    return room_bytes if share is None else min(room_bytes, share.merging_room_bytes)
 
 
 def hold_merged(budget: ByteBudget, size_bytes: int, share: Share | None) -> Hold:

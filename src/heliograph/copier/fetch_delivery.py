@@ -15,7 +15,7 @@ from heliograph.copier.recovery import stop_for_read
 from heliograph.model.errors import BrokerRefused, HeliographError
 from heliograph.model.events import Event, Trouble
 from heliograph.wire.error_codes import ErrorCode
-from heliograph.wire.fetch import FetchedPartition
+from heliograph.wire.fetch import FetchedPartition, FetchReply
 
 
 class Asked(NamedTuple):
@@ -29,7 +29,7 @@ class Asked(NamedTuple):
 
 class FetchDelivery:
     """Of one broker. `on_batches(copy)` is called after a copy was given records or an error. `wall_ms`: the time of
-    day. `compares_epochs`: whether the broker does, as it said with its last answer."""
+    day."""
 
     def __init__(
         self, lease: Lease, on_batches: Callable[[PartitionCopy], None], wall_ms: Callable[[], int]
@@ -37,7 +37,11 @@ class FetchDelivery:
         self._lease = lease
         self._on_batches = on_batches
         self._wall_ms = wall_ms
-        self.compares_epochs = False
+        self._compares_epochs = False  # the broker says so with every answer
+
+    def heard(self, reply: FetchReply) -> None:
+        """Any answer of the broker."""
+        self._compares_epochs = reply.compares_epochs
 
     def give(self, asked: Asked, fetched: FetchedPartition, parcel: Parcel) -> None:
         copy, interruptions, offset = asked
@@ -65,7 +69,7 @@ class FetchDelivery:
         for copy in copies:
             if stop is not None:
                 copy.stop(stop)
-            elif self.compares_epochs and copy.source_epoch >= 0:
+            elif self._compares_epochs and copy.source_epoch >= 0:
                 copy.source_away(trouble)
             else:
                 copy.interrupted(trouble)

@@ -14,13 +14,13 @@ FETCH_SHARE = 4  # one in so many parts of a lane's memory is asked for at once;
 
 
 class FetchLimits:
-    """The fetches that a lane has under way share a quarter of its budget; the rest is on its way. `fetches()`: how
+    """The fetches that a lane has under way share a quarter of its budget; the rest is on its way. `under_way()`: how
     many those are."""
 
     def __init__(
         self,
         budget: ByteBudget,
-        fetches: Callable[[], int],
+        under_way: Callable[[], int],
         fetch_bytes: int,
         partition_bytes: int,
         wait_ms: int,
@@ -28,13 +28,13 @@ class FetchLimits:
         self.budget = budget
         self.partition_bytes = partition_bytes
         self.wait_ms = wait_ms
-        self._fetches = fetches
+        self._under_way = under_way
         self._fetch_bytes = fetch_bytes
 
     def buffer_bytes(self, partitions: int) -> int:
         """The buffer for an answer about so many partitions: a power of two, rounded down, because buffers are powers
         of two (cluster/receive_buffers.py). Rounded up, a lane would take twice the memory that it counts."""
-        share = self.budget.limit_bytes // (FETCH_SHARE * max(self._fetches(), 1))
+        share = self.budget.limit_bytes // (FETCH_SHARE * max(self._under_way(), 1))
         most_bytes = min(self._fetch_bytes, max(share, LEAST_FETCH_BYTES), self.partition_bytes * partitions)
         return 1 << (max(most_bytes, 1).bit_length() - 1)
 

@@ -1,6 +1,6 @@
 """A lane: the copiers of many partitions, on one event loop. Knows neither Spark nor the control line.
 
-    source brokers ──▶ Fetcher (one per broker) ──▶ PartitionCopy (one per partition) ──▶ Sender (one per broker)
+    source brokers ──▶ Fetcher (two per broker) ──▶ PartitionCopy (one per partition) ──▶ Sender (a few per broker)
                                                         ▲  │                                     │
                                                         │  └── resynchronise (a task) ◀── errors ┘
                                                         └── acknowledgements ◀── target brokers
@@ -37,8 +37,8 @@ from heliograph.model.states import BoundBy
 ROUTE_INTERVAL_S = 0.5
 LOOK_INTERVAL_S = 3.0
 SLOW_FOR_S = 60.0
-# One in so many parts of a lane's memory is for merged batches on their way. Of 64 MB a broker gets half of 8 at least:
-# as much as four requests of the default max.request.size hold.
+# One in so many parts of a lane's memory is for merged batches on their way, and half of that at most for one broker:
+# of 64 MB so much that four requests of the default max.request.size are full.
 MERGED_PART = 8
 OLD_LEADER_S = 1.0  # how long its answers are awaited when a partition has a new one
 
@@ -65,15 +65,12 @@ class Lane:
         self._shares = Shares(self._budget, on_turn=self._share_turned)
         self._failed = failed
         self._links: dict[str, LaneLink] = {}
-        self._leases: dict[
-            str, tuple[bool, bool]
-        ] = {}  # whether they were exclusive, and alive, at the last look
+        # Whether they were exclusive, and alive, at the last look.
+        self._leases: dict[str, tuple[bool, bool]] = {}
         self._routes: dict[MirrorPartition, Route] = {}
         self._leaderless: dict[MirrorPartition, Route] = {}  # on either side
         self._by_topic: dict[str, dict[MirrorPartition, Route]] = {}  # by the names at both ends
-        self._by_share: dict[
-            Share, dict[MirrorPartition, Route]
-        ] = {}  # by the broker that leads them at the target
+        self._by_share: dict[Share, dict[MirrorPartition, Route]] = {}  # by their leader at the target
         self._moved: dict[PartitionCopy, None] = {}  # of whom there is something new to report
         self._exclusive: dict[MirrorPartition, None] = {}  # who needs an exclusive lease, as of `_note_moved`
         self._tasks: dict[asyncio.Task[None], None] = {}  # an ordered set: they end in the order they began

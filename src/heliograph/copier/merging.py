@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from heliograph.copier.batches import Append
-from heliograph.copier.budget import Hold, Share, hold_merged, may_merge
+from heliograph.copier.budget import Hold, Share, hold_merged, merging_room
 from heliograph.copier.source_queue import SourceQueue
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.model.errors import ProtocolError
@@ -24,9 +24,7 @@ class Merging:
 
     def __init__(self, spec: CopySpec) -> None:
         self._spec = spec
-        self._limit_bytes = (
-            spec.max_merged_bytes
-        )  # as of the last look at the target topic's configs, or a refusal
+        self._limit_bytes = spec.max_merged_bytes  # as of the last look at the target's configs, or a refusal
         self._singly_until = 0  # a merged batch was refused: up to this source offset none is merged
         self.merges = 0
 
@@ -36,13 +34,12 @@ class Merging:
         """The first of what waits as one append; None if they go as they are."""
         head = waiting.head
         assert head is not None
-        limit_bytes = min(room_bytes, self._limit_bytes)
+        budget = head.hold.parcel.budget
+        limit_bytes = min(room_bytes, self._limit_bytes, merging_room(budget, share))
         if not head.run.mergeable or limit_bytes <= 0 or start.source < self._singly_until:
             return None
         runs = waiting.together(limit_bytes)
-        budget = head.hold.parcel.budget
-        size_bytes = min(limit_bytes, sum(len(run.view) for run in runs))
-        if not runs or not may_merge(budget, size_bytes, share):
+        if not runs:
             return None
         made = _merge_at(start, runs, self._spec, limit_bytes)
         if made is None:

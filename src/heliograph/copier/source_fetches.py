@@ -39,20 +39,20 @@ class SourceFetches:
 
     def discard(self, copy: PartitionCopy) -> None:
         self._fed.pop(copy, None)
-        fetcher, _ = self._fetchers.pop(copy, (None, 0))
-        if fetcher is not None:
+        if copy in self._fetchers:
+            fetcher, _ = self._fetchers.pop(copy)
             fetcher.discard(copy)
 
     def changed(self, copy: PartitionCopy) -> None:
         """This copy may want records now, or others than before, or none."""
-        fetcher, _ = self._fetchers.get(copy, (None, 0))
-        if fetcher is not None:
+        if copy in self._fetchers:
+            fetcher, _ = self._fetchers[copy]
             fetcher.changed(copy)
 
     @property
-    def fetches(self) -> int:
+    def under_way(self) -> int:
         """How many requests are under way, or may be at any moment."""
-        return self.busy.fetches + self.calm.fetches
+        return self.busy.under_way + self.calm.under_way
 
     def _had_records(self, copy: PartitionCopy) -> None:
         if copy in self._fetchers:

@@ -57,9 +57,8 @@ class Vigil:
         self._seen: WeakKeyDictionary[PartitionCopy, _Seen] = WeakKeyDictionary()
 
     async def run(self) -> None:
-        await asyncio.sleep(
-            self._uniform(0, LOOK_S)
-        )  # lanes that begin together must not always look together
+        # Lanes that begin together must not always look together.
+        await asyncio.sleep(self._uniform(0, LOOK_S))
         while True:
             await asyncio.sleep(LOOK_S)
             await self.look()
