@@ -23,7 +23,7 @@ def parser(contenders: Sequence[str]) -> argparse.ArgumentParser:
     size.add_argument(
         "--quick", action="store_true", help=f"{', '.join(QUICK.workloads)}, fewer records (the default)"
     )
-    size.add_argument("--full", action="store_true", help="all workloads, about an hour")
+    size.add_argument("--full", action="store_true", help="all workloads, about half an hour")
     made.add_argument("--workloads", nargs="+", choices=WORKLOADS, help="only these workloads")
     made.add_argument(
         "--records",

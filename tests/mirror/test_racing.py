@@ -42,7 +42,10 @@ def test_four_racing_copiers_of_one_partition_leave_one_copy(
     create_topic(source, topic, 1)
     fill(source, topic, RECORDS, partitions=1)
     slowly = {"fetch.max.bytes": "4000", "max.partition.fetch.bytes": "4000"}
-    copies = asyncio.run(_race(settings_for(source, target, [topic], consumer=slowly), merging))
+    # What comes while an append is on its way waits, so that there is something to merge.
+    one_by_one = {"max.in.flight.requests.per.connection": "1"} if merging else {}
+    settings = settings_for(source, target, [topic], consumer=slowly, producer=one_by_one)
+    copies = asyncio.run(_race(settings, merging))
     appended = [copy.records for copy in copies]
     assert len(appended) == COPIERS
     if merging:
