@@ -58,10 +58,11 @@ except Exception as problem:
 told["counted"] = session.dataframes().range(3).count()
 session.stop()
 told["debug"] = Kept.lines
-try:
-    Session(SparkSettings(master="sparc://nowhere:1"))
-except EngineLost as problem:
-    told["refusal"] = problem.message
+for name, master in (("refusal", "sparc://nowhere:1"), ("refusal by Java", "local[x]")):
+    try:
+        Session(SparkSettings(master=master))
+    except EngineLost as problem:
+        told[name] = problem.message
 again = Session(SparkSettings(master="local[1]"))
 told["again"] = again.context.parallelize([7], 1).collect()
 again.stop()
@@ -114,6 +115,7 @@ def test_a_spark_that_does_not_start_is_told_with_its_own_last_words(
 ) -> None:
     assert "Spark did not start on 'sparc://nowhere:1'" in story[0]["refusal"]
     assert "Master must" in story[0]["refusal"]
+    assert "Could not parse Master URL: 'local[x]'" in story[0]["refusal by Java"].splitlines()[0]
 
 
 def test_another_spark_can_be_started_after_the_first_has_ended(story: tuple[dict[str, Any], str]) -> None:

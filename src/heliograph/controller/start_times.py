@@ -39,5 +39,5 @@ class StartTimes:
             return
         self.seconds[step] = clock_of_waits() - self._began_at
         if step in (Step.LANE_UP, Step.FIRST_RECORD):
-            steps = ", ".join(f"{name} after {seconds:.1f} s" for name, seconds in self.seconds.items())
-            log.info("start: %s", steps)
+            told = [step] if step is Step.FIRST_RECORD and Step.LANE_UP in self.seconds else self.seconds
+            log.info("start: %s", ", ".join(f"{name} after {self.seconds[name]:.1f} s" for name in told))

@@ -198,9 +198,10 @@ def _start(conf: Mapping[str, str], python: str, directory: Path) -> tuple[Spark
     jvm = SparkJvm(conf)
     try:
         return jvm, SparkContext(conf=jvm.conf, gateway=jvm.gateway)
-    except BaseException as problem:
-        died = jvm.gone
+    except (PySparkException, Py4JError, RuntimeError, OSError) as problem:
+        lost = jvm.did_not_start(problem, died=jvm.gone)  # while the JVM can be asked why
         jvm.end()
-        if isinstance(problem, PySparkException | Py4JError | RuntimeError | OSError):
-            raise jvm.did_not_start(problem, died=died) from problem
+        raise lost from problem
+    except BaseException:
+        jvm.end()
         raise

@@ -69,8 +69,7 @@ class SparkJvm:
 
     def did_not_start(self, problem: Exception, *, died: bool) -> EngineLost:
         """The error that tells so, with what Spark said last."""
-        reason = next(iter(str(problem).splitlines()), type(problem).__name__)
-        words = [reason, *self._lines.last_words(LAST_WORDS_WAIT_S)]
+        words = [_reason(problem), *self._lines.last_words(LAST_WORDS_WAIT_S)]
         return (JvmDied if died else EngineLost)(
             f"Spark did not start on {self.conf.get('spark.master')!r}: " + "\n  ".join(words),
             hint="check spark.master and spark.conf, and that java 17 or later is there (java -version)",
@@ -96,3 +95,13 @@ class SparkJvm:
         if SparkContext._gateway is self.gateway:
             SparkContext._gateway = SparkContext._jvm = None
         return self.process.wait()
+
+
+def _reason(problem: Exception) -> str:
+    """In a line. What an exception of Java's says, py4j asks in its JVM: which may be gone."""
+    try:
+        lines = str(problem).splitlines()
+    except Exception:  # noqa: BLE001 - whatever py4j raises then
+        lines = []
+    java = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    return next(iter(java or lines), type(problem).__name__)
