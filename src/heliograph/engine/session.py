@@ -199,8 +199,10 @@ def _start(conf: Mapping[str, str], python: str, directory: Path) -> tuple[Spark
     try:
         return jvm, SparkContext(conf=jvm.conf, gateway=jvm.gateway)
     except (PySparkException, Py4JError, RuntimeError, OSError) as problem:
-        lost = jvm.did_not_start(problem, died=jvm.gone)  # while the JVM can be asked why
-        jvm.end()
+        try:
+            lost = jvm.did_not_start(problem, died=jvm.gone)  # while the JVM can be asked why
+        finally:
+            jvm.end()
         raise lost from problem
     except BaseException:
         jvm.end()
