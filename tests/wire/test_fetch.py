@@ -50,9 +50,9 @@ fetched = st.builds(
     st.binary(max_size=300).map(memoryview),
     pairs,
     pairs,
+    st.lists(st.tuples(int64s, int64s), max_size=3).map(tuple),
 )
 replies = st.builds(FetchReply, int32s, int16s, st.lists(fetched, max_size=6), st.just(True), int32s)
-aborted_lists = st.none() | st.lists(st.tuples(int64s, int64s), max_size=3)
 
 
 def id_of(topic: str) -> UUID:
@@ -91,7 +91,8 @@ def peer_request(ask: FetchAsk, **settings: Any) -> Any:
     return FetchRequest(replica_id=-1, topics=topics, **settings, **session)
 
 
-def peer_partition(partition: FetchedPartition, aborted: list[tuple[int, int]] | None) -> Any:
+def peer_partition(partition: FetchedPartition, none_aborted: list[Any] | None = None) -> Any:
+    """`none_aborted`: how it is said that there are none."""
     tags: dict[str, Any] = {}
     if partition.diverging_epoch:
         epoch, end_offset = partition.diverging_epoch
@@ -107,16 +108,18 @@ def peer_partition(partition: FetchedPartition, aborted: list[tuple[int, int]] |
         log_start_offset=partition.log_start_offset,
         preferred_read_replica=partition.preferred_read_replica,
         records=bytes(partition.records) or None,
-        aborted_transactions=aborted
-        and [Answer.AbortedTransaction(producer_id=a, first_offset=b) for a, b in aborted],
+        aborted_transactions=[
+            Answer.AbortedTransaction(producer_id=a, first_offset=b) for a, b in partition.aborted
+        ]
+        or none_aborted,
         **tags,
     )
 
 
-def peer_answer(version: int, reply: FetchReply, aborted: list[tuple[int, int]] | None = None) -> bytes:
+def peer_answer(version: int, reply: FetchReply, none_aborted: list[Any] | None = None) -> bytes:
     """A topic of its own for every partition: the protocol allows it and the order stays plain."""
     topics = [
-        AnswerTopic(topic=p.topic, topic_id=id_of(p.topic), partitions=[peer_partition(p, aborted)])
+        AnswerTopic(topic=p.topic, topic_id=id_of(p.topic), partitions=[peer_partition(p, none_aborted)])
         for p in reply.partitions
     ]
     answer = FetchResponse(
@@ -161,11 +164,11 @@ def test_requests_are_the_bytes_that_kafka_python_sends(
     )
 
 
-@given(version=versions, reply=replies, aborted=aborted_lists)
+@given(version=versions, reply=replies, none_aborted=st.sampled_from([None, []]))
 def test_answers_are_read_as_kafka_python_writes_them(
-    version: int, reply: FetchReply, aborted: list[tuple[int, int]] | None
+    version: int, reply: FetchReply, none_aborted: list[Any] | None
 ) -> None:
-    body = memoryview(peer_answer(version, reply, aborted))
+    body = memoryview(peer_answer(version, reply, none_aborted))
     assert decode_fetch(version, body, names_in(reply)) == as_version(version, reply)
 
 
@@ -173,13 +176,25 @@ def test_several_partitions_of_one_topic_come_in_order() -> None:
     numbered = [
         FetchedPartition("t", n, 0, 9, 9, -1, -1, memoryview(b"r%d" % n), None, None) for n in range(200)
     ]
-    topic = AnswerTopic(
-        topic="t", topic_id=id_of("t"), partitions=[peer_partition(p, None) for p in numbered]
-    )
+    topic = AnswerTopic(topic="t", topic_id=id_of("t"), partitions=[peer_partition(p) for p in numbered])
     for version in FETCH_VERSIONS:
         answer = FetchResponse(throttle_time_ms=0, error_code=0, session_id=0, responses=[topic])
         body = memoryview(bytes(answer.encode(version=version)))
         assert decode_fetch(version, body, {id_of("t").bytes: "t"}).partitions == numbered
+
+
+def test_a_list_of_aborted_transactions_longer_than_the_answer_is_refused_before_it_is_read() -> None:
+    partition = FetchedPartition("t", 0, 0, 1, 1, 0, -1, memoryview(b""), None, None, ((7, 3),))
+    for version in FETCH_VERSIONS:
+        body = peer_answer(version, FetchReply(0, 0, [partition]))
+        one = b"\x02" if version >= 12 else b"\0\0\0\x01"
+        listed = (7).to_bytes(8, "big") + (3).to_bytes(8, "big")
+        assert one + listed in body
+        many = b"\xff\xff\xff\xff\x0f" if version >= 12 else b"\x7f\xff\xff\xff"
+        with pytest.raises(ProtocolError, match="an array of"):
+            decode_fetch(
+                version, memoryview(body.replace(one + listed, many + listed)), {id_of("t").bytes: "t"}
+            )
 
 
 def test_records_are_a_view_into_the_answer() -> None:

@@ -31,7 +31,6 @@ READS: list[Callable[[Reader], object]] = [
     lambda reader: list(reader.tagged_fields()),
     lambda reader: reader.count(4),
     lambda reader: reader.nullable_count(4),
-    lambda reader: reader.skip(9),
 ]
 
 

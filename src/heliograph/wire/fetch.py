@@ -25,7 +25,7 @@ _INT32 = struct.Struct(">i")
 _ERROR_AND_SESSION = struct.Struct(">hi")
 _PARTITION_V4 = struct.Struct(">ihqq")
 _PARTITION_V5 = struct.Struct(">ihqqq")
-_ABORTED_BYTES = 16
+_ABORTED = struct.Struct(">qq")  # producer id, first offset
 # The least a topic or partition can take in any version: enough to refuse absurd counts.
 _TOPIC_MIN_BYTES = 3
 _PARTITION_MIN_BYTES = _PARTITION_V4.size + 2
@@ -57,6 +57,9 @@ class FetchedPartition(NamedTuple):
     records: memoryview  # into the answer's body
     diverging_epoch: tuple[int, int] | None  # epoch, its end offset
     current_leader: tuple[int, int] | None  # broker id, leader epoch
+    aborted: tuple[
+        tuple[int, int], ...
+    ] = ()  # transactions: producer id, first offset; for read_committed only
 
 
 class FetchReply(NamedTuple):
@@ -95,7 +98,9 @@ def _decode_partition(version: int, topic: str, reader: Reader) -> FetchedPartit
     else:
         partition, error, high_watermark, last_stable = reader.unpack(_PARTITION_V4)
         log_start = _UNKNOWN
-    _skip_aborted_transactions(reader, flexible=version >= FETCH_FLEXIBLE_FROM)
+    # Null or, as a rule, none: spare the call.
+    aborted_count = reader.nullable_count(_ABORTED.size)
+    aborted = _decode_aborted(reader, aborted_count) if aborted_count else ()
     replica = reader.unpack(_INT32)[0] if version >= 11 else _UNKNOWN
     records = reader.nullable_bytes()
     diverging_epoch = current_leader = None
@@ -112,19 +117,17 @@ def _decode_partition(version: int, topic: str, reader: Reader) -> FetchedPartit
         records,
         diverging_epoch,
         current_leader,
+        aborted,
     )
 
 
-def _skip_aborted_transactions(reader: Reader, *, flexible: bool) -> None:
-    count = reader.nullable_count(_ABORTED_BYTES)
-    if not count:
-        return
-    if not flexible:
-        reader.skip(count * _ABORTED_BYTES)
-        return
+def _decode_aborted(reader: Reader, count: int) -> tuple[tuple[int, int], ...]:
+    found: list[tuple[int, int]] = []
     for _ in range(count):
-        reader.skip(_ABORTED_BYTES)
+        producer_id, first_offset = reader.unpack(_ABORTED)
         reader.skip_tagged_fields()
+        found.append((producer_id, first_offset))
+    return tuple(found)
 
 
 def _decode_partition_tags(reader: Reader) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:

@@ -78,11 +78,6 @@ class Reader:
         first = self._byte()
         return first if first < 0x80 else self._rest_of_uvarint(first)
 
-    def skip(self, size_bytes: int) -> None:
-        if size_bytes > self._end - self._at:
-            raise self._overrun(size_bytes)
-        self._at += size_bytes
-
     def string(self) -> str:
         text = self.nullable_string()
         if text is None:
