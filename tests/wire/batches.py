@@ -12,6 +12,7 @@ Header = tuple[str, bytes | None]
 Record = tuple[bytes | None, bytes | None, Sequence[Header]]
 
 GZIP = 1
+TRANSACTIONAL, CONTROL = 0x10, 0x20
 DEFAULT_TIMESTAMP = 1_700_000_000_000
 
 
@@ -83,6 +84,32 @@ def make_batch(
     checked += payload
     head = struct.pack(">qiibI", base_offset, len(checked) + 9, leader_epoch, 2, crc32c(checked))
     return bytearray(head + checked)
+
+
+ABORT, COMMIT = 0, 1
+
+
+def make_control_batch(
+    kind: int,
+    *,
+    base_offset: int = 0,
+    producer_id: int,
+    producer_epoch: int = 0,
+    coordinator_epoch: int = 0,
+    timestamp: int = DEFAULT_TIMESTAMP,
+    leader_epoch: int = 0,
+) -> bytearray:
+    """A control batch as brokers write it: one marker that ends a transaction."""
+    key, value = struct.pack(">hh", 0, kind), struct.pack(">hi", 0, coordinator_epoch)
+    return make_batch(
+        [(key, value, ())],
+        base_offset=base_offset,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        timestamp=timestamp,
+        leader_epoch=leader_epoch,
+        attributes=CONTROL | TRANSACTIONAL,
+    )
 
 
 def make_legacy_message(value: bytes, *, offset: int = 0, magic: int = 1, attributes: int = 0) -> bytearray:
