@@ -16,6 +16,7 @@ from heliograph.cluster.log_reads import (
     ProducerState,
     read_open_transaction,
     read_producer,
+    read_producers,
     read_span,
 )
 from heliograph.cluster.metadata import ClusterMetadata, Leader, TopicMetadata
@@ -166,6 +167,15 @@ async def test_a_producers_state_tells_its_last_sequence_and_time() -> None:
         epoch=0, last_sequence=41, last_timestamp=100
     )
     assert await read_producer(client, WHERE, 9) is None
+
+
+async def test_everybody_whom_the_leader_remembers_is_told_with_the_epoch_of_the_last_marker() -> None:
+    states = {7: {"producer_epoch": 3, "last_sequence": -1, "coordinator_epoch": 900}, 8: {}}
+    client: Any = FakeClient(lambda _request: producers(states))
+    assert await read_producers(client, WHERE) == {
+        7: ProducerState(epoch=3, last_sequence=-1, last_timestamp=100, coordinator_epoch=900),
+        8: ProducerState(epoch=0, last_sequence=4, last_timestamp=100),
+    }
 
 
 async def test_of_several_open_transactions_the_oldest_is_named() -> None:

@@ -62,6 +62,7 @@ class Both:
             last_sequence=self.end - 1,
             last_timestamp=0,
             current_txn_start_offset=-1,
+            coordinator_epoch=-1,
         )
         return SimpleNamespace(error_code=0, active_producers=[ours])
 

@@ -67,5 +67,7 @@ class BatchSource:
     async def batch_at(self, where: TopicPartition, offset: int) -> tuple[BatchHeader, memoryview] | None:
         return await read_batch(self.client, where, offset)
 
-    async def batches_in(self, where: TopicPartition, first_offset: int, next_offset: int) -> Batches:
-        return await read_batches(self.client, where, first_offset, next_offset)
+    async def batches_in(
+        self, where: TopicPartition, first_offset: int, next_offset: int, *, committed: bool = False
+    ) -> Batches:
+        return await read_batches(self.client, where, first_offset, next_offset, committed=committed)

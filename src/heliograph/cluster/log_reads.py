@@ -46,10 +46,12 @@ class LogSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batches:
-    """Whole batches of one log, in order."""
+    """Whole batches of one log, in order. `aborted`: of transactions that they are part of, where committed records
+    were asked for, producer id and first offset (wire/aborted.py)."""
 
     headers: tuple[BatchHeader, ...]
     views: tuple[memoryview, ...]
+    aborted: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,7 @@ class ProducerState:
     last_sequence: int
     last_timestamp: int
     transaction_start: int = -1  # the first offset of the transaction that is open, or -1
+    coordinator_epoch: int = -1  # of the id's last marker, or -1
 
 
 def leader_of(client: ClusterClient, where: TopicPartition) -> Leader:
@@ -124,17 +127,18 @@ async def read_producer(
     client: ClusterClient, where: TopicPartition, producer_id: int
 ) -> ProducerState | None:
     """What the leader remembers of this producer id; None: no state, any sequence would be accepted."""
-    return (await _read_producers(client, where)).get(producer_id)
+    return (await read_producers(client, where)).get(producer_id)
 
 
 async def read_open_transaction(client: ClusterClient, where: TopicPartition) -> int | None:
     """The producer id of the oldest transaction that is open on the partition."""
-    states = await _read_producers(client, where)
+    states = await read_producers(client, where)
     open_at = {s.transaction_start: number for number, s in states.items() if s.transaction_start >= 0}
     return open_at[min(open_at)] if open_at else None
 
 
-async def _read_producers(client: ClusterClient, where: TopicPartition) -> dict[int, ProducerState]:
+async def read_producers(client: ClusterClient, where: TopicPartition) -> dict[int, ProducerState]:
+    """Everybody whom the leader remembers, by producer id."""
     leader = leader_of(client, where)
     topic = DescribeProducersRequest.TopicRequest(name=where.topic, partition_indexes=[where.partition])
     request = DescribeProducersRequest(topics=[topic])
@@ -149,6 +153,7 @@ async def _read_producers(client: ClusterClient, where: TopicPartition) -> dict[
                 last_sequence=state.last_sequence,
                 last_timestamp=state.last_timestamp,
                 transaction_start=state.current_txn_start_offset,
+                coordinator_epoch=state.coordinator_epoch,
             )
             for state in answer.active_producers or ()
         }
@@ -168,23 +173,40 @@ async def read_batch(
 
 
 async def read_batches(
-    client: ClusterClient, where: TopicPartition, first_offset: int, next_offset: int
+    client: ClusterClient,
+    where: TopicPartition,
+    first_offset: int,
+    next_offset: int,
+    *,
+    committed: bool = False,
 ) -> Batches:
-    """All batches that hold records in [first_offset, next_offset), as far as they can be read."""
+    """All batches that hold records in [first_offset, next_offset), as far as they can be read: with `committed` up to
+    the first transaction that is open, and with what the leader says of aborted ones."""
     found: list[tuple[BatchHeader, memoryview]] = []
+    aborted: dict[tuple[int, int], None] = {}  # answers that meet one transaction all list it
     while first_offset < next_offset:
-        fetched = await _fetch_one(client, where, first_offset, max_bytes=BATCHES_BYTES)
+        fetched = await _fetch_one(client, where, first_offset, max_bytes=BATCHES_BYTES, committed=committed)
+        aborted |= dict.fromkeys(fetched.aborted)
         came = [each for each in split_batches(fetched.records) if each[0].next_offset > first_offset]
         if not came:
             break
         found += came
         first_offset = came[-1][0].next_offset
     wanted = [each for each in found if each[0].base_offset < next_offset]
-    return Batches(headers=tuple(each[0] for each in wanted), views=tuple(each[1] for each in wanted))
+    return Batches(
+        headers=tuple(each[0] for each in wanted),
+        views=tuple(each[1] for each in wanted),
+        aborted=tuple(aborted),
+    )
 
 
 async def _fetch_one(
-    client: ClusterClient, where: TopicPartition, offset: int, *, max_bytes: int = 1
+    client: ClusterClient,
+    where: TopicPartition,
+    offset: int,
+    *,
+    max_bytes: int = 1,
+    committed: bool = False,
 ) -> FetchedPartition:
     """`max_bytes`: one whole batch comes in any case."""
     leader = leader_of(client, where)
@@ -199,7 +221,7 @@ async def _fetch_one(
             min_bytes=1,
             max_bytes=max_bytes,
             max_wait_ms=ANCHOR_WAIT_MS,
-            read_committed=False,
+            read_committed=committed,
         )
         raise_for(reply.error, what)
         if reply.partitions or not reply.throttle_ms:
