@@ -13,14 +13,19 @@ from heliograph.cluster.flight import CAREFUL_UNACKNOWLEDGED_MS
 from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_ends import LogEnds
 from heliograph.cluster.log_reads import (
+    Batches,
     LogSpan,
     ProducerState,
     read_batch,
+    read_batches,
     read_producer,
+    read_producers,
     read_span,
 )
+from heliograph.cluster.markers import Marker, write_markers
 from heliograph.cluster.messages import common_version
 from heliograph.cluster.metadata import Leader
+from heliograph.cluster.record_deletion import delete_records
 from heliograph.model.errors import HeliographError
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.api_keys import ApiKey
@@ -105,6 +110,8 @@ class BatchTarget:
     def __init__(self, client: ClusterClient, link: str) -> None:
         self.client = client
         self._purpose = f"append for {link}"
+        self._fill_purpose = f"fill for {link}"
+        self._delete_purpose = f"delete records for {link}"
         self._lines: dict[tuple[int, LineName], AppendLine] = {}
         self._ends = LogEnds(client)
 
@@ -137,6 +144,20 @@ class BatchTarget:
             )
         return line
 
+    async def write_markers(
+        self, node: int, markers: Sequence[Marker], permit: Callable[[], bool]
+    ) -> dict[tuple[TopicPartition, int], int]:
+        """Markers by this broker, in the order given within a partition, if `permit` says yes right before the last
+        byte leaves: its code for each partition and producer id."""
+        timeout_ms = self.client.properties.request_timeout_ms + ANSWER_SLACK_MS
+        return await write_markers(
+            self.client, node, self._fill_purpose, markers, permit, timeout_ms=timeout_ms
+        )
+
+    async def delete_records(self, where: TopicPartition, before_offset: int) -> None:
+        """The log starts at `before_offset` from now on. Waits for every follower."""
+        await delete_records(self.client, where, before_offset, purpose=self._delete_purpose)
+
     async def log_ends(self, node: int, wheres: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         return await self._ends.read(node, wheres)
 
@@ -149,5 +170,12 @@ class BatchTarget:
     async def producer(self, where: TopicPartition, producer_id: int) -> ProducerState | None:
         return await read_producer(self.client, where, producer_id)
 
+    async def producers(self, where: TopicPartition) -> Mapping[int, ProducerState]:
+        """By producer id: everybody whom the leader remembers."""
+        return await read_producers(self.client, where)
+
     async def batch_at(self, where: TopicPartition, offset: int) -> tuple[BatchHeader, memoryview] | None:
         return await read_batch(self.client, where, offset)
+
+    async def batches_in(self, where: TopicPartition, first_offset: int, next_offset: int) -> Batches:
+        return await read_batches(self.client, where, first_offset, next_offset)

@@ -15,26 +15,44 @@ from typing import Any
 from kafka.protocol.api_message import ApiMessage
 
 from heliograph.cluster.connection import Connection
+from heliograph.cluster.gate import Permit
 from heliograph.model.errors import BrokerRefused, ProtocolError
+from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode
+
+# What the versions above these change is of no use to us, and would have to be told apart: commits to groups of a newer
+# protocol and by topic id, many groups in one question, other rules for the epochs of markers.
+_HIGHEST = {ApiKey.OFFSET_COMMIT: 8, ApiKey.OFFSET_FETCH: 7, ApiKey.WRITE_TXN_MARKERS: 1}
 
 _DECODE_FAULTS = (struct.error, ValueError, IndexError, KeyError, TypeError, OverflowError)
 
 
-async def call(connection: Connection, request: Any, response_class: type[Any], *, timeout_ms: int) -> Any:
-    """Send one message in the highest version that both sides know; return the decoded answer."""
+async def call(
+    connection: Connection,
+    request: Any,
+    response_class: type[Any],
+    *,
+    timeout_ms: int,
+    permit: Permit | None = None,
+) -> Any:
+    """Send one message in the highest version that both sides know; return the decoded answer. With a `permit` it
+    leaves only if that says yes (cluster/gate.py)."""
     version = choose_version(connection, request)
     flexible = request.flexible_version_q(version)
     body = await connection.request(
-        request.API_KEY, version, [request.encode(version=version)], flexible=flexible, timeout_ms=timeout_ms
+        request.API_KEY,
+        version,
+        [request.encode(version=version)],
+        flexible=flexible,
+        timeout_ms=timeout_ms,
+        permit=permit,
     )
     return decode(response_class, body, version, connection.address)
 
 
 def choose_version(connection: Connection, request: ApiMessage) -> int:
-    return common_version(
-        connection, request.API_KEY, request.name, range(request.min_version, request.max_version + 1)
-    )
+    highest = _HIGHEST.get(request.API_KEY, request.max_version)
+    return common_version(connection, request.API_KEY, request.name, range(request.min_version, highest + 1))
 
 
 def common_version(connection: Connection, api_key: int, name: str, ours: range) -> int:

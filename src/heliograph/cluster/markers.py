@@ -1,0 +1,127 @@
+"""Control markers: WriteTxnMarkers to one broker, with a permit, as appends go.
+
+Owns the request and its answer. Must not know which offsets are to be filled, nor what a label means: that is
+model/marker_label.py's. Each marker is an end of a transaction that never was, an abort: one control record, which no
+consumer sees.
+
+A broker appends the markers of a request in their order, but it answers with one code for each producer id and
+partition, the last it heard of. So 0 says nothing of the markers before the last: who must know reads the log's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafka.protocol.producer import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+
+from heliograph.cluster.bootstrap_servers import format_servers
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.flight import CAREFUL_UNACKNOWLEDGED_MS
+from heliograph.cluster.gate import Permit
+from heliograph.cluster.messages import call, unpacking
+from heliograph.cluster.properties import ClientProperties
+from heliograph.model.errors import BrokerRefused, ProtocolError
+from heliograph.model.marker_label import MarkerLabel
+from heliograph.model.partition import TopicPartition
+from heliograph.wire.error_codes import ErrorCode
+
+_ABORT = False  # the transaction's result
+
+
+class Marker(NamedTuple):
+    where: TopicPartition
+    label: MarkerLabel
+
+
+async def write_markers(
+    client: ClusterClient,
+    node: int,
+    purpose: str,
+    markers: Sequence[Marker],
+    permit: Permit,
+    *,
+    timeout_ms: int,
+) -> dict[tuple[TopicPartition, int], int]:
+    """The broker's code for each partition and producer id. Those of one partition are appended in the order given.
+
+    `permit` is asked right before the last byte leaves; if it says no, the connection of this purpose is closed, and
+    nothing is appended. What a kernel was given and nobody takes is given up as on a careful line: an answer is
+    awaited before the next request, so a broker that is well takes it at once.
+    """
+    assert markers, "nothing to write"
+    connection = await client.connection(node, purpose, unacknowledged_ms=CAREFUL_UNACKNOWLEDGED_MS)
+    response = await call(
+        connection, _request(markers), WriteTxnMarkersResponse, timeout_ms=timeout_ms, permit=permit
+    )
+    codes = _codes(response, f"markers from broker {node}")
+    if ErrorCode.CLUSTER_AUTHORIZATION_FAILED in codes.values():
+        raise _denied(client)
+    missing = {(marker.where, marker.label.producer_id) for marker in markers} - codes.keys()
+    if missing:
+        raise ProtocolError(
+            f"markers from broker {node}: nothing is said of {len(missing)} that were asked for"
+        )
+    return codes
+
+
+def _request(markers: Sequence[Marker]) -> Any:
+    """Markers of one label share an entry, unless one of their partitions has a later entry already: the broker goes
+    through entries in their order."""
+    entries: list[tuple[MarkerLabel, dict[str, list[int]]]] = []
+    entry_of: dict[MarkerLabel, int] = {}
+    last_of: dict[TopicPartition, int] = {}
+    for where, label in markers:
+        nth = entry_of.get(label, -1)
+        if nth <= last_of.get(where, -1):
+            nth = entry_of[label] = len(entries)
+            entries.append((label, {}))
+        entries[nth][1].setdefault(where.topic, []).append(where.partition)
+        last_of[where] = nth
+    return WriteTxnMarkersRequest(markers=[_entry(label, topics) for label, topics in entries])
+
+
+def _entry(label: MarkerLabel, topics: Mapping[str, list[int]]) -> Any:
+    entry = WriteTxnMarkersRequest.WritableTxnMarker
+    return entry(
+        producer_id=label.producer_id,
+        producer_epoch=label.producer_epoch,
+        transaction_result=_ABORT,
+        topics=[
+            entry.WritableTxnMarkerTopic(name=name, partition_indexes=partitions)
+            for name, partitions in topics.items()
+        ],
+        coordinator_epoch=label.coordinator_epoch,
+    )
+
+
+def _codes(response: Any, what: str) -> dict[tuple[TopicPartition, int], int]:
+    with unpacking(what):
+        return {
+            (TopicPartition(topic.name, partition.partition_index), marker.producer_id): int(
+                partition.error_code
+            )
+            for marker in response.markers
+            for topic in marker.topics
+            for partition in topic.partitions
+        }
+
+
+def _denied(client: ClusterClient) -> BrokerRefused:
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return BrokerRefused(
+        f"cluster {client.name!r} does not let us write transaction markers: {code.name}",
+        code=code,
+        hint="grant ALTER (Kafka 3.8 and later) or CLUSTER_ACTION on the cluster: "
+        + grant_line(client.properties),
+    )
+
+
+def grant_line(properties: ClientProperties) -> str:
+    """For a shell; in plain text every client is the same user to the brokers."""
+    user = "User:ANONYMOUS" if properties.security_protocol == "PLAINTEXT" else "User:MIRROR"
+    servers = format_servers(properties.bootstrap_servers)
+    return (
+        f"kafka-acls.sh --bootstrap-server {servers} --add --allow-principal {user}"
+        " --operation Alter --cluster  # before Kafka 3.8: --operation ClusterAction"
+    )
