@@ -16,6 +16,10 @@ from kafka.protocol.consumer import (
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
@@ -39,6 +43,8 @@ VERSIONS: dict[Any, int] = {
     SyncGroupRequest: 3,
     HeartbeatRequest: 3,
     LeaveGroupRequest: 2,
+    OffsetCommitRequest: 7,
+    OffsetFetchRequest: 5,
 }
 BY_KEY = {request.API_KEY: request for request in VERSIONS}
 
@@ -53,6 +59,7 @@ class Coordinator:
         self.mute: set[str] = set()
         self.hang_up: set[str] = set()
         self.generation = 1
+        self.terms: list[tuple[str, int]] = []  # of commits
 
     async def behave(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
@@ -84,7 +91,29 @@ class Coordinator:
             return self._joined(request, common)
         if isinstance(request, SyncGroupRequest):
             return SyncGroupResponse(**common, assignment=b"{}")
+        if isinstance(request, OffsetCommitRequest):
+            return self._committed(request, code)
+        if isinstance(request, OffsetFetchRequest):
+            return OffsetFetchResponse(**common, topics=[])
         return (LeaveGroupResponse if isinstance(request, LeaveGroupRequest) else HeartbeatResponse)(**common)
+
+    def _committed(self, request: Any, code: int) -> Any:
+        self.terms.append((request.member_id, request.generation_id_or_member_epoch))
+        topic = OffsetCommitResponse.OffsetCommitResponseTopic
+        partition = topic.OffsetCommitResponsePartition
+        return OffsetCommitResponse(
+            throttle_time_ms=0,
+            topics=[
+                topic(
+                    name=each.name,
+                    partitions=[
+                        partition(partition_index=one.partition_index, error_code=code)
+                        for one in each.partitions
+                    ],
+                )
+                for each in request.topics
+            ],
+        )
 
     def _joined(self, request: Any, common: dict[str, int]) -> Any:
         if not request.member_id and not common["error_code"]:

@@ -5,7 +5,8 @@ answers mean is group_membership.py's, what members tell each other their protoc
 with its standing.
 
 Its connections are its own, one group's each: a coordinator answers a join only when the rebalance is over, and nothing
-else may wait behind that. It goes on for ever: no answer, no error and no bug ends it but `aclose`.
+else may wait behind that; what members write down (fenced_cells.py) has another one. It goes on for ever: no answer, no
+error and no bug ends it but `aclose`.
 """
 
 from __future__ import annotations
@@ -14,20 +15,28 @@ import asyncio
 import contextlib
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.connection import Connection
+from heliograph.cluster.fenced_cells import Cell, commit_cells, read_cells
 from heliograph.cluster.group_membership import Membership, NextStep
 from heliograph.cluster.group_protocol import GroupProtocol
 from heliograph.cluster.group_requests import Ask
 from heliograph.cluster.messages import call, unpacking
-from heliograph.cluster.standing import Seeking, Standing
+from heliograph.cluster.standing import Permitted, Placed, Seeking, Standing
 from heliograph.model.clock import clock_of_suspended_time
-from heliograph.model.errors import BrokerRefused, Disconnected, ProtocolError, RequestFailed
+from heliograph.model.errors import (
+    BrokerRefused,
+    Disconnected,
+    ProtocolError,
+    RequestFailed,
+    RequestTimedOut,
+)
+from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode
 
 GROUP_KEY_TYPE = 0
@@ -35,6 +44,8 @@ HEARTBEAT_S = 1.0
 WATCH_S = 0.1
 REFRESH_WAIT_S = 0.5  # the refresh goes on by itself; a heartbeat must not wait for it
 BACKOFF_FIRST_S, BACKOFF_MOST_S = 0.1, 1.0
+# A coordinator gives up on a commit after offsets.commit.timeout.ms, 5 s by default, and says so.
+CELLS_ANSWER_S = 8.0
 
 Clock = Callable[[], float]
 
@@ -55,6 +66,7 @@ class Election:
         self._client = client
         self._group = group
         self._purpose = f"election of {group}"
+        self._cells_purpose = f"cells of {group}"
         self._clock = clock
         self._on_change = on_change
         self._membership = Membership(group, protocol)
@@ -86,10 +98,49 @@ class Election:
         goodbye = self._membership.leave()
         self._tell()
         self._close_connections()  # a join may wait for its answer there, and all later requests behind it
+        self._close_connections(self._cells_purpose)
         if leave and goodbye is not None:
             with contextlib.suppress(RequestFailed, ProtocolError, TimeoutError):
                 await self._ask(goodbye)  # if not, the session's end does the same, later
         self._close_connections()
+
+    # -- what members write down
+
+    async def commit(self, cells: Mapping[TopicPartition, Cell]) -> None:
+        """Under the term of the standing at this moment. `BrokerRefused` with the coordinator's code when it is not, or
+        no longer, the group's: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS. Whatever comes of it, the
+        membership goes on as it is."""
+        standing = self.standing
+        if not isinstance(standing, Placed | Permitted):
+            raise BrokerRefused(
+                f"group {self._group}: this run is not a member that may commit now",
+                code=ErrorCode.UNKNOWN_MEMBER_ID,
+            )
+        term = standing.term
+        await commit_cells(
+            self._ask_apart, self._group, term.member, term.generation, cells, timeout_s=CELLS_ANSWER_S
+        )
+
+    async def cells(self) -> dict[TopicPartition, Cell]:
+        """All that was committed to the group, by whomever."""
+        return await read_cells(self._ask_apart, self._group, timeout_s=CELLS_ANSWER_S)
+
+    async def _ask_apart(self, ask: Ask) -> Any:
+        """On a connection on which no join waits."""
+        try:
+            async with asyncio.timeout(ask.timeout_s):
+                node = self._coordinator
+                if node is None:  # the membership looks for it, too, in its own time
+                    node = await self._find(self._cells_purpose)
+                connection = await self._client.connection(node, self._cells_purpose)
+                timeout_ms = int(ask.timeout_s * 1000)
+                return await call(connection, ask.message, ask.response_class, timeout_ms=timeout_ms)
+        except TimeoutError:
+            raise RequestTimedOut(
+                f"group {self._group}: no answer to {ask.message.name} in {ask.timeout_s:.0f} s"
+            ) from None
+
+    # -- the membership
 
     async def _run(self) -> None:
         while True:
@@ -170,16 +221,16 @@ class Election:
 
     async def _connect(self) -> Connection:
         if self._coordinator is None:
-            self._coordinator = await self._find()
+            self._coordinator = await self._find(self._purpose)
         return await self._client.connection(self._coordinator, self._purpose)
 
-    async def _find(self) -> int:
+    async def _find(self, purpose: str) -> int:
         """Ask the brokers in turn: one that hangs is met once in a round."""
         nodes = sorted(self._client.metadata.brokers)
         if not nodes:
             raise Disconnected(f"no broker of cluster {self._client.name!r} is known")
         self._turn += 1
-        asked = await self._client.connection(nodes[self._turn % len(nodes)], self._purpose)
+        asked = await self._client.connection(nodes[self._turn % len(nodes)], purpose)
         request = FindCoordinatorRequest(
             key=self._group, key_type=GROUP_KEY_TYPE, coordinator_keys=[self._group]
         )
@@ -199,8 +250,8 @@ class Election:
         hint = f"grant READ on the group {self._group} of the target cluster" if denied else ""
         return BrokerRefused(f"no coordinator found: {ErrorCode.name_of(code)}", code=code, hint=hint)
 
-    def _close_connections(self) -> None:
+    def _close_connections(self, purpose: str = "") -> None:
         for node in self._client.metadata.brokers:
-            connection = self._client.open_connection_to(node, self._purpose)
+            connection = self._client.open_connection_to(node, purpose or self._purpose)
             if connection is not None:
                 connection.close()
