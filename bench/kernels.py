@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable
 
 from bench.single_batch import single_batch
 from bench.values import orders
-from heliograph.wire.batch import Codec, rewrite, split_batches, verify_crc
+from heliograph.wire.batch import Codec, read_header, rewrite, split_batches, verify_crc
 from heliograph.wire.compare import first_difference
 from heliograph.wire.decode import decode
+from heliograph.wire.filler import MOST_RECORDS, filler_batch, is_filler
 from heliograph.wire.kernels.loading import Kernels, wait
 from heliograph.wire.merge import Merged, merge
 from heliograph.wire.runs import Run, split_runs
@@ -101,11 +102,28 @@ def main() -> None:
     for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
         packed = list(split_runs(answer(ANSWER_BATCHES, codec)))
         rate(f"merge {codec.name.lower()}", lambda packed=packed: merge_all(kernels, packed))  # type: ignore[misc]
+    print_filler()
     print_merge_costs(kernels)
     print_longest(kernels)
     print("microseconds to take an answer apart, by kernel and in Python:")
     for few in (1, 2, 3, 4, 6, 10, 100):
         print(f"  {few:>4} batches {apart_us(few, split_runs):8.2f} {apart_us(few, split_batches):8.2f}")
+
+
+def print_filler() -> None:
+    """What wire/filler.py says of itself."""
+    producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "timestamp_ms": TIMESTAMP_MS}
+    batch = memoryview(filler_batch(MOST_RECORDS, **producer))
+    header = read_header(batch)
+    print(
+        f"batches of {MOST_RECORDS:,} fillers, {len(batch) / MOST_RECORDS:.2f} bytes each, millions a second:"
+    )
+    made_s, known_s = (
+        best(lambda: filler_batch(MOST_RECORDS, **producer)),
+        best(lambda: is_filler(header, batch)),
+    )
+    print(f"  {'make one':<34} {MOST_RECORDS / made_s / 1e6:7,.0f}")
+    print(f"  {'know one again':<34} {MOST_RECORDS / known_s / 1e6:7,.0f}")
 
 
 def print_longest(kernels: Kernels) -> None:
