@@ -10,10 +10,10 @@ from heliograph.cluster.log_reads import LogSpan, ProducerState
 from heliograph.controller.plan import CopyPartition, RefusePartition
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.copier.spec import CopySpec
-from heliograph.engine.assignment import Progress
 from heliograph.model.admission import LastBatch, Refused
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
+from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.producer_id import producer_id
 from heliograph.model.states import PartitionState, StopReason
 
@@ -103,11 +103,9 @@ def refusal(where: MirrorPartition) -> RefusePartition:
     return RefusePartition(partition=where, why=why)
 
 
-def progress(where: MirrorPartition, next_offset: int | None, **changed: Any) -> Progress:
+def progress(where: MirrorPartition, next_offset: int | None, **changed: Any) -> PartitionStatus:
     values: dict[str, Any] = {
         "state": PartitionState.COPYING,
         "source_end": 100,
-        "records": 0,
-        "size_bytes": 0,
     }
-    return Progress(partition=where, next_offset=next_offset, **{**values, **changed})
+    return PartitionStatus(partition=where, next_offset=next_offset, **{**values, **changed})

@@ -269,7 +269,7 @@ class BoardMachine(RuleBasedStateMachine):
     def sums_are_those_of_the_rows(self) -> None:
         rows = self.board.rows.values()
         copied = sum(row.records for row in rows)
-        behind = {row.partition: max(row.source_end - row.next_offset, 0) for row in rows}
+        behind = {row.partition: max((row.source_end or 0) - (row.next_offset or 0), 0) for row in rows}
         stopped = [row for row in rows if row.state is PartitionState.STOPPED]
         assert self.board.copied_records == copied
         assert self.board.goal_records == copied + sum(behind.values())

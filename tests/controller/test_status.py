@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 from heliograph.controller.board import Board
 from heliograph.controller.drivership import Role, Seeking, Standby
 from heliograph.controller.lane_keeper import LaneView
+from heliograph.controller.live_document import live_document
 from heliograph.controller.mirror import Mirror
 from heliograph.controller.observe import BEING_WRITTEN
 from heliograph.controller.snapshot import LinkAway, LinkSnapshot, PartitionSight
-from heliograph.controller.status import Row, live_document, status_document
+from heliograph.controller.status import status_document
 from heliograph.interface.cli import output
 from heliograph.model.errors import ClusterUnreachable
+from heliograph.model.partition_status import Aligning, Document
 from heliograph.model.states import PartitionState
 
 from .observed import (
@@ -77,17 +79,18 @@ PARTITION_KEYS = {
     "lane",
     "error",
     "hint",
+    "aligning",
 }
 
 
 def document(
-    *snapshots: LinkSnapshot | LinkAway, live: Iterable[Row] = (), source: Source | None = None
+    *snapshots: LinkSnapshot | LinkAway, live: Iterable[Document] = (), source: Source | None = None
 ) -> dict[str, Any]:
     made = status_document(snapshots, clusters_of(source or Source()), live, NOW)
     return cast("dict[str, Any]", json.loads(json.dumps(asyncio.run(made))))
 
 
-def link_of(*sights: PartitionSight, live: Iterable[Row] = (), source: Source | None = None) -> Any:
+def link_of(*sights: PartitionSight, live: Iterable[Document] = (), source: Source | None = None) -> Any:
     observed = snapshot(
         source_topic(sights=sights), targets=[target_topic(partitions=len(sights))] if sights else []
     )
@@ -95,7 +98,7 @@ def link_of(*sights: PartitionSight, live: Iterable[Row] = (), source: Source | 
     return link
 
 
-def row_of(sight: PartitionSight, *, live: Iterable[Row] = (), source: Source | None = None) -> Any:
+def row_of(sight: PartitionSight, *, live: Iterable[Document] = (), source: Source | None = None) -> Any:
     (row,) = link_of(sight, live=live, source=source)["partitions"]
     return row
 
@@ -104,7 +107,7 @@ def told(
     *boards: Board,
     cluster_ids: tuple[str, str] | None = (SF_ID, NYC_ID),
     role: Role = elected(1),  # noqa: B008 - a frozen value
-) -> list[Row]:
+) -> list[Document]:
     """What running mirrors with these boards say, as it comes over their sockets."""
     answers = []
     for number, board in enumerate(boards):
@@ -290,6 +293,18 @@ def test_what_a_lane_is_recovering_from_is_shown_as_an_error() -> None:
     assert (row["state"], row["error"]) == ("copying", "broker 2 is gone")
 
 
+def test_how_far_an_alignment_is_comes_from_the_running_mirror() -> None:
+    board = Board([copy(partition())], [])
+    aligning = Aligning("fill", 40, 100, eta_s=1.5, replicas_clean=2)
+    board.report(0, progress(partition(), None, state=PartitionState.ALIGNING, aligning=aligning))
+    live = told(board)
+    row = row_of(mirrored_sight(source_end=100, target_end=60), live=live)
+    assert (row["state"], row["aligning"]) == ("aligning", aligning._asdict())
+    board.lane_gone(0)
+    assert row_of(mirrored_sight(source_end=100, target_end=60), live=told(board))["aligning"] is None
+    assert row_of(mirrored_sight(source_end=100, target_end=60))["aligning"] is None
+
+
 def test_a_partition_that_the_mirror_does_not_know_is_unknown_beside_the_others() -> None:
     board = Board([copy(partition(0))], [])
     board.report(0, progress(partition(0), 5, state=PartitionState.CAUGHT_UP))
@@ -334,7 +349,7 @@ def test_a_lane_without_a_slot_is_shown_with_what_to_do() -> None:
 
 
 def test_answers_may_come_as_any_iterable() -> None:
-    def one_by_one() -> Iterator[Row]:
+    def one_by_one() -> Iterator[Document]:
         yield from told(Board([copy(partition())], []))
 
     link = link_of(mirrored_sight(source_end=5, target_end=5), live=one_by_one())
@@ -382,7 +397,7 @@ def test_a_links_driver_is_heard_over_one_that_stands_by(role: Role, standby_fir
 
 
 @pytest.mark.parametrize("answer", [{}, {"partitions": 7, "links": []}, {"partitions": [{"key": [1]}]}])
-def test_an_answer_that_is_no_live_document_is_as_good_as_none(answer: Row) -> None:
+def test_an_answer_that_is_no_live_document_is_as_good_as_none(answer: Document) -> None:
     row = row_of(mirrored_sight(source_end=5, target_end=5), live=[answer])
     assert row["state"] == "unknown"
 

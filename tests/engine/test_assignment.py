@@ -1,4 +1,4 @@
-"""Assignments down and progress up, through JSON and back."""
+"""Assignments through JSON and back, and what a lane tells of a partition."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from heliograph.copier.resync import Synced
 from heliograph.copier.spec import CopySpec
 from heliograph.engine.assignment import (
     SPECS_PER_FRAME,
-    Progress,
     decode_links,
-    decode_progress,
     decode_specs,
     encode_assignment,
-    encode_progress,
     progress_of,
 )
 from heliograph.engine.frames import FRAME_LIMIT, Message, encode
@@ -52,19 +49,6 @@ link_clusters = st.builds(
     target=names,
     source_properties=properties,
     target_properties=properties,
-)
-progresses = st.builds(
-    Progress,
-    partition=partitions,
-    state=st.sampled_from(PartitionState),
-    next_offset=st.none() | offsets,
-    source_end=offsets,
-    records=offsets,
-    size_bytes=offsets,
-    reason=st.none() | st.sampled_from(StopReason),
-    error=st.none() | names,
-    hint=st.none() | names,
-    trouble=st.none() | names,
 )
 
 
@@ -114,13 +98,6 @@ def test_ten_thousand_partitions_with_the_longest_names_fit_the_line() -> None:
     messages = encode_assignment([], wanted)
     assert len(messages) == 1 + 10_000 // SPECS_PER_FRAME
     assert all(len(encode(message)) <= FRAME_LIMIT for message in messages)
-
-
-@settings(deadline=None, max_examples=50)
-@given(progress=progresses)
-def test_progress_is_the_same_on_the_other_side(progress: Progress) -> None:
-    message = over_the_line({"type": "progress", "partitions": [encode_progress(progress)]})
-    assert decode_progress(message["partitions"][0]) == progress
 
 
 def test_progress_tells_why_a_partition_stopped_and_what_to_do() -> None:

@@ -15,7 +15,6 @@ import pytest
 from heliograph.copier.lane import Lane
 from heliograph.engine import control_line, control_server, lane_jobs, lane_lines
 from heliograph.engine import lanes as lanes_module
-from heliograph.engine.assignment import encode_progress
 from heliograph.engine.control_line import ControlLine
 from heliograph.engine.frames import Message
 from heliograph.engine.lane_jobs import job_group
@@ -34,6 +33,7 @@ from heliograph.engine.session import CONTEXT_STOPPED, Session
 from heliograph.engine.versions import versions
 from heliograph.model import clock
 from heliograph.model.clock import HoldingClock, clock_of_suspended_time, clock_of_waits
+from heliograph.model.partition_status import encode_row
 from heliograph.model.settings import SparkSettings
 from tests.controller.observed import partition, progress
 
@@ -275,7 +275,7 @@ def test_what_a_lane_says_is_told_as_events_in_order(run: Run) -> None:
     lane = LaneEnd(
         run,
         HELLO,
-        {"type": "progress", "partitions": [encode_progress(row)]},
+        {"type": "progress", "partitions": [encode_row(row)]},
         {"type": "notice", "partition": where, "event": "raced", "words": "it is over"},
         {"type": "revoked", "partition": where, "clean": False},
         {"type": "something of a later release"},

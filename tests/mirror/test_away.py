@@ -42,7 +42,7 @@ def _status(scene: FaultScene) -> subprocess.CompletedProcess[str]:
 
 
 def _troubles(scene: FaultScene) -> list[str]:
-    return [p["error"] for p in scene.mirror.live()["partitions"] if p["error"]]
+    return [p["trouble"] for p in scene.mirror.live()["partitions"] if p["trouble"]]
 
 
 @pytest.mark.slow

@@ -15,9 +15,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from heliograph.controller.board import BoardRow
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition, TopicPartition
+from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.settings import Settings, SparkSettings
 
 from .faults import Faults
@@ -223,7 +223,7 @@ class World(Schedule):
     def lanes_ever(self) -> int:
         return sum(isinstance(process, SimLane) for process in self.processes)
 
-    def rows_of(self, key: MirrorPartition) -> Iterator[tuple[bool, BoardRow]]:
+    def rows_of(self, key: MirrorPartition) -> Iterator[tuple[bool, PartitionStatus]]:
         """The partition on each driver's board, and whether that driver holds the link."""
         for driver in self.drivers:
             run = driver.mirror

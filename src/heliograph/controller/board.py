@@ -4,53 +4,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from heliograph.controller.plan import CopyPartition, LeavePartition, RefusePartition
-from heliograph.engine.assignment import Progress
 from heliograph.model.partition import MirrorPartition
-from heliograph.model.states import PartitionState
+from heliograph.model.partition_status import PartitionStatus
+from heliograph.model.states import BoundBy, PartitionState
 
 RATE_WINDOW_S = 5.0
 NOTHING = (0, 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoardRow:
-    """`goal`: the source's end when the run began, None where it could not be read. `lane` None: on no lane now.
-
-    `records`, `size_bytes`: copied by this run, as its lanes have counted. A lane that is killed has copied a little
-    more than it told: offsets say how far a copy is, not how many records it holds.
-
-    `held_by`: which other run keeps this one from copying it, in words.
-
-    `aligned`: a lane has compared the target's last batch with the source's since the link was adopted. Until then
-    `next_offset` is the plan's: a number, which a source that was recreated with other records may have reached, too.
-    """
-
-    partition: MirrorPartition
-    state: PartitionState
-    next_offset: int
-    source_end: int
-    goal: int | None
-    lane: int | None = None
-    records: int = 0
-    size_bytes: int = 0
-    reason: str | None = None
-    error: str | None = None
-    hint: str | None = None
-    trouble: str | None = None
-    event: str | None = None
-    bound_by: str | None = None
-    refused: bool = False  # stopped by a plan, and not by what a lane met
-    held_by: str | None = None
-    aligned: bool = False
-
-    @property
-    def reached_goal(self) -> bool:
-        if self.goal is None:
-            return self.state is PartitionState.CAUGHT_UP
-        return self.aligned and self.next_offset >= self.goal
 
 
 @dataclass(slots=True)
@@ -63,9 +25,8 @@ class _Sums:
     lag: int = 0  # the same without what is stopped
     unfinished: int = 0  # partitions
 
-    def count(self, row: BoardRow, sign: int) -> None:
-        stopped = row.state is PartitionState.STOPPED
-        behind = max(row.source_end - row.next_offset, 0)
+    def count(self, row: PartitionStatus, sign: int) -> None:
+        stopped, behind = row.state is PartitionState.STOPPED, row.behind
         self.records += sign * row.records
         self.size_bytes += sign * row.size_bytes
         self.behind += sign * behind
@@ -84,7 +45,7 @@ class Board:
         planned: bool = True,
     ) -> None:
         self._planned = planned
-        self.rows: dict[MirrorPartition, BoardRow] = {}
+        self.rows: dict[MirrorPartition, PartitionStatus] = {}
         # What its lane has counted since it was given the partition: records, bytes.
         self._seen: dict[MirrorPartition, tuple[int, int]] = {}
         self._samples: deque[tuple[float, dict[str, tuple[int, int]]]] = deque()
@@ -95,7 +56,7 @@ class Board:
         for refusal in refusals:
             self._put(_refused(refusal))
 
-    def _put(self, row: BoardRow) -> None:
+    def _put(self, row: PartitionStatus) -> None:
         """In the place of the one that there was, if any."""
         self._uncount(row.partition)
         self.rows[row.partition] = row
@@ -110,7 +71,7 @@ class Board:
         if old is not None:
             self._sums[key.link].count(old, -1)
 
-    def report(self, lane: int, progress: Progress) -> tuple[BoardRow, BoardRow] | None:
+    def report(self, lane: int, progress: PartitionStatus) -> tuple[PartitionStatus, PartitionStatus] | None:
         """Take in a lane's report; the row before and after."""
         old = self.rows.get(progress.partition)
         if old is None or old.refused:  # a lane that has not heard of the plan yet
@@ -119,22 +80,16 @@ class Board:
         seen = self._seen.get(progress.partition, NOTHING)
         seen = seen if counted[1] >= seen[1] else NOTHING  # a lane that has begun anew
         self._seen[progress.partition] = counted
-        new = replace(
-            old,
-            state=progress.state,
+        new = progress._replace(
             next_offset=old.next_offset if progress.next_offset is None else progress.next_offset,
-            source_end=max(progress.source_end, old.source_end),
-            lane=lane,
+            source_end=max(progress.source_end or 0, old.source_end or 0),
             records=old.records + counted[0] - seen[0],
             size_bytes=old.size_bytes + counted[1] - seen[1],
-            reason=progress.reason,
-            error=progress.error,
-            hint=progress.hint,
-            trouble=progress.trouble,
-            event=progress.event,
-            bound_by=progress.bound_by,
+            lane=lane,
+            goal=old.goal,
+            held_by=old.held_by,
             # A lane knows a position only from a resynchronisation.
-            aligned=old.aligned or progress.next_offset is not None,
+            compared=old.compared or progress.next_offset is not None,
         )
         self._put(new)
         return old, new
@@ -149,12 +104,12 @@ class Board:
         if row is not None:
             self._seen[partition] = NOTHING
             state = row.state if row.state is PartitionState.STOPPED else PartitionState.PENDING
-            self._put(replace(row, lane=None, state=state, bound_by=None))
+            self._put(row._replace(lane=None, state=state, bound_by=None, aligning=None))
 
     def stand_by(self, link: str, active: str) -> None:
         """Another run is the link's active driver."""
         for row in [row for key, row in self.rows.items() if key.link == link]:
-            self._put(replace(row, held_by=active))
+            self._put(row._replace(held_by=active))
 
     def adopt(
         self,
@@ -162,7 +117,7 @@ class Board:
         copies: Iterable[CopyPartition],
         refusals: Iterable[RefusePartition],
         left: Iterable[LeavePartition] = (),
-    ) -> list[BoardRow]:
+    ) -> list[PartitionStatus]:
         """A link's rows, as planned just now; those that are refused and were not stopped before."""
         known = {key: row for key, row in self.rows.items() if key.link == link}
         for key in known:
@@ -191,7 +146,7 @@ class Board:
         for key in partitions:
             row = self.rows[key]
             if row.state is not PartitionState.STOPPED and row.held_by is None:
-                self._put(replace(row, trouble=trouble, hint=hint))
+                self._put(row._replace(trouble=trouble, hint=hint))
 
     # -- sums
 
@@ -214,7 +169,7 @@ class Board:
         return sum(each.lag for each in self._sums.values())
 
     @property
-    def stopped(self) -> list[BoardRow]:
+    def stopped(self) -> list[PartitionStatus]:
         return [self.rows[key] for key in self._stopped]
 
     @property
@@ -222,12 +177,12 @@ class Board:
         """Every partition reached its goal, or stopped."""
         return self._planned and not any(each.unfinished for each in self._sums.values())
 
-    def bound_by(self, link: str) -> str | None:
+    def bound_by(self, link: str) -> BoundBy | None:
         """What most of the link's partitions wait for that are behind; None: none of them is."""
         behind = Counter(
             row.bound_by
             for row in self.rows.values()
-            if row.partition.link == link and row.bound_by and row.source_end > row.next_offset
+            if row.partition.link == link and row.bound_by and row.behind
         )
         return behind.most_common(1)[0][0] if behind else None
 
@@ -248,23 +203,23 @@ class Board:
         return max(new[0] - old[0], 0) / elapsed, max(new[1] - old[1], 0) / elapsed
 
 
-def _continued(before: BoardRow | None, row: BoardRow) -> BoardRow:
+def _continued(before: PartitionStatus | None, row: PartitionStatus) -> PartitionStatus:
     """The run's own count and goal go on; what a lane has stopped stays so."""
     if before is None:
         return row
     if _stopped_by_lane(before):
-        return replace(before, held_by=row.held_by)
+        return before._replace(held_by=row.held_by)
     goal = row.goal if before.goal is None else before.goal
-    return replace(row, goal=goal, records=before.records, size_bytes=before.size_bytes)
+    return row._replace(goal=goal, records=before.records, size_bytes=before.size_bytes)
 
 
-def _stopped_by_lane(row: BoardRow) -> bool:
+def _stopped_by_lane(row: PartitionStatus) -> bool:
     """What a lane has met stays, whatever a plan says; a refusal is as good as the plan that it is of."""
     return row.state is PartitionState.STOPPED and not row.refused
 
 
-def _pending(copy: CopyPartition) -> BoardRow:
-    return BoardRow(
+def _pending(copy: CopyPartition) -> PartitionStatus:
+    return PartitionStatus(
         partition=copy.spec.partition,
         state=PartitionState.PENDING,
         next_offset=copy.next_offset or 0,
@@ -273,8 +228,8 @@ def _pending(copy: CopyPartition) -> BoardRow:
     )
 
 
-def _left(left: LeavePartition) -> BoardRow:
-    return BoardRow(
+def _left(left: LeavePartition) -> PartitionStatus:
+    return PartitionStatus(
         partition=left.partition,
         state=PartitionState.PENDING,
         next_offset=left.next_offset or 0,
@@ -284,8 +239,8 @@ def _left(left: LeavePartition) -> BoardRow:
     )
 
 
-def _refused(refusal: RefusePartition) -> BoardRow:
-    return BoardRow(
+def _refused(refusal: RefusePartition) -> PartitionStatus:
+    return PartitionStatus(
         partition=refusal.partition,
         state=PartitionState.STOPPED,
         next_offset=0,

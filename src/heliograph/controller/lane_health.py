@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from heliograph.controller.board import BoardRow
 from heliograph.model.partition import MirrorPartition
+from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.states import BoundBy, PartitionState
 
 ADVANCE_LIMIT_S = 10.0
@@ -24,7 +24,7 @@ class _StandStill:
     """Since when a partition stands where it is on its lane, and since when it waits for the same."""
 
     lane: int
-    offset: int
+    offset: int | None
     since: float
     waits: tuple[str | None, bool]  # for what, and whether it is in trouble
     waits_since: float
@@ -39,7 +39,7 @@ class LaneHealth:
         """Whoever comes in its place begins anew, also if it comes before the next look."""
         self._still = {key: still for key, still in self._still.items() if still.lane != lane}
 
-    def hanging(self, rows: Iterable[BoardRow], now: float) -> set[int]:
+    def hanging(self, rows: Iterable[PartitionStatus], now: float) -> set[int]:
         """The lanes that do not advance. To be asked every second, with all rows of the board."""
         if now - self._looked_at >= SLEPT_S:
             self._still.clear()
@@ -57,7 +57,7 @@ class LaneHealth:
                 behind_broker.add((row.lane, row.partition.link))
         return {lane for lane, _ in held_up - behind_broker}
 
-    def _note(self, row: BoardRow, lane: int, now: float) -> _StandStill:
+    def _note(self, row: PartitionStatus, lane: int, now: float) -> _StandStill:
         waits = (row.bound_by, row.trouble is not None)
         still = self._still.get(row.partition)
         if still is None or (still.lane, still.offset) != (lane, row.next_offset):
@@ -67,7 +67,7 @@ class LaneHealth:
         return still
 
 
-def _is_idle(row: BoardRow) -> bool:
+def _is_idle(row: PartitionStatus) -> bool:
     """It has nothing to send."""
     done = row.state in (PartitionState.STOPPED, PartitionState.CAUGHT_UP)
     return done or row.bound_by == BoundBy.SOURCE

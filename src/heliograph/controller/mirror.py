@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from heliograph.controller.balance import cap_lanes, lane_count
-from heliograph.controller.board import Board, BoardRow
+from heliograph.controller.board import Board
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Drivership, Role
 from heliograph.controller.lane_keeper import LaneKeeper, LaneView
@@ -38,6 +38,7 @@ from heliograph.engine.starting import Starting
 from heliograph.model.clock import clock_of_waits
 from heliograph.model.errors import ClusterUnreachable, EngineLost
 from heliograph.model.events import Event
+from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.settings import Settings
 from heliograph.model.states import STANDING_BY, PartitionState
 
@@ -388,7 +389,7 @@ class Mirror:
             return False
 
 
-def _say_change(change: tuple[BoardRow, BoardRow] | None) -> None:
+def _say_change(change: tuple[PartitionStatus, PartitionStatus] | None) -> None:
     if change is None:
         return
     old, new = change
@@ -398,6 +399,6 @@ def _say_change(change: tuple[BoardRow, BoardRow] | None) -> None:
         log.warning("%s: %s; recovering", new.partition, new.trouble, extra={"event": new.event})
 
 
-def _say_stopped(row: BoardRow) -> None:
+def _say_stopped(row: PartitionStatus) -> None:
     words = "%s is stopped: %s (hint: %s)"
     log.error(words, row.partition, row.error, row.hint, extra={"event": row.reason})

@@ -1,77 +1,37 @@
-"""What goes over the control line about partitions: assignments down, progress up, as JSON and back."""
+"""What goes over the control line about partitions: assignments as JSON and back, and how far a lane is with each."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
-from operator import attrgetter
-from typing import Any
+from dataclasses import asdict
 
 from heliograph.copier.lane_clusters import LinkClusters
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.spec import CopySpec
 from heliograph.engine.frames import Message
 from heliograph.model.partition import MirrorPartition
+from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.policy import LinkPolicy
-from heliograph.model.states import PartitionState
+from heliograph.model.states import StopReason
 
 SPECS_PER_FRAME = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a lane is with one partition. `trouble` is what it recovers from by itself right now, `event` its code.
-
-    `bound_by`: what the copy waits for, while it waits.
-    """
-
-    partition: MirrorPartition
-    state: PartitionState
-    next_offset: int | None
-    source_end: int
-    records: int
-    size_bytes: int
-    reason: str | None = None
-    error: str | None = None
-    hint: str | None = None
-    trouble: str | None = None
-    event: str | None = None
-    bound_by: str | None = None
-
-
-_NAMES = tuple(field.name for field in fields(Progress))
-_REST = _NAMES[2:]
-_ROW = attrgetter(*_NAMES)  # not `asdict`, which copies every value: it took most of the time of a report
-
-
-def progress_of(copy: PartitionCopy, now: float) -> Progress:
-    """`now` by the lane's event loop."""
+def progress_of(copy: PartitionCopy, now: float) -> PartitionStatus:
+    """How far a lane is with a partition; `now` by its event loop."""
     stop = copy.stopped
-    return Progress(
+    return PartitionStatus(
         partition=copy.spec.partition,
         state=copy.state,
         next_offset=copy.next_offset,
         source_end=copy.source_end,
         records=copy.records,
         size_bytes=copy.size_bytes,
-        reason=stop.reason if stop else None,
+        reason=StopReason(stop.reason) if stop else None,
         error=stop.message if stop else None,
         hint=stop.hint if stop else None,
         trouble=copy.trouble.message if copy.trouble else None,
         event=copy.trouble.event if copy.trouble else None,
         bound_by=copy.bound_by(now),
-    )
-
-
-def encode_progress(progress: Progress) -> list[Any]:
-    return list(_ROW(progress))
-
-
-def decode_progress(row: list[Any]) -> Progress:
-    partition, state, *rest = row
-    return Progress(
-        partition=MirrorPartition(*partition),
-        state=PartitionState(state),
-        **dict(zip(_REST, rest, strict=True)),
     )
 
 

@@ -13,10 +13,11 @@ from typing import Protocol
 from heliograph.copier.lane import Lane
 from heliograph.copier.lane_clusters import LinkClusters
 from heliograph.copier.spec import CopySpec
-from heliograph.engine.assignment import Progress, decode_links, decode_specs, encode_progress, progress_of
+from heliograph.engine.assignment import decode_links, decode_specs, progress_of
 from heliograph.engine.frames import Message
 from heliograph.model.clock import clock_of_suspended_time, clock_of_waits
 from heliograph.model.partition import MirrorPartition
+from heliograph.model.partition_status import PartitionStatus, encode_row
 
 PROGRESS_S = 0.2
 DRAIN_LIMIT_S = 4.0
@@ -39,7 +40,7 @@ class LaneOrders:
         self._links = links
         self._send = send
         self._pid = pid
-        self._reported: dict[MirrorPartition, Progress] = {}
+        self._reported: dict[MirrorPartition, PartitionStatus] = {}
         self._orders: asyncio.Queue[Message] = asyncio.Queue()
         self._revoking: dict[asyncio.Task[None], None] = {}
         self._pulse = 0
@@ -120,7 +121,7 @@ class LaneOrders:
             self._reported.pop(key, None)
             if copy is not None:  # what it was told last may be less than what is there now
                 last = progress_of(copy, asyncio.get_running_loop().time())
-                self._send({"type": "progress", "partitions": [encode_progress(last)]})
+                self._send({"type": "progress", "partitions": [encode_row(last)]})
             self._send({"type": "revoked", "partition": key, "clean": clean})
 
         task = asyncio.create_task(revoke())
@@ -145,6 +146,6 @@ class LaneOrders:
             progress = progress_of(copy, now)
             if self._reported.get(key) != progress:
                 self._reported[key] = progress
-                changed.append(encode_progress(progress))
+                changed.append(encode_row(progress))
         for at in range(0, len(changed), ROWS_PER_FRAME):
             self._send({"type": "progress", "partitions": changed[at : at + ROWS_PER_FRAME]})

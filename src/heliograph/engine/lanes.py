@@ -14,7 +14,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from heliograph.engine.assignment import Progress, decode_progress
 from heliograph.engine.control_server import ControlServer
 from heliograph.engine.decommission import DecommissionWatch
 from heliograph.engine.frames import Message, new_secret
@@ -26,6 +25,7 @@ from heliograph.engine.versions import mismatch, versions
 from heliograph.model.clock import HoldingClock, clock_of_suspended_time, clock_of_waits
 from heliograph.model.events import Event
 from heliograph.model.partition import MirrorPartition
+from heliograph.model.partition_status import PartitionStatus, decode_row
 from heliograph.model.settings import SparkSettings
 
 
@@ -42,7 +42,7 @@ class LaneUp:
 @dataclass(frozen=True, slots=True)
 class LaneProgress:
     lane: int
-    partitions: tuple[Progress, ...]
+    partitions: tuple[PartitionStatus, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class Lanes:
                 unfit = mismatch(self._versions, message["versions"])
                 self._on_event(LaneUp(lane, int(message["pid"]), str(message["host"]), unfit))
             case "progress":
-                rows = tuple(decode_progress(row) for row in message["partitions"])
+                rows = tuple(decode_row(row) for row in message["partitions"])
                 self._on_event(LaneProgress(lane, rows))
             case "notice":
                 where = MirrorPartition(*message["partition"])

@@ -60,9 +60,9 @@ def use_java() -> None:
 
 
 async def mirror(settings: Settings, *, until_caught_up: bool) -> Any:
+    from heliograph.controller.live_document import live_document
     from heliograph.controller.live_socket import LiveSocket
     from heliograph.controller.mirror import Mirror
-    from heliograph.controller.status import live_document
 
     with display_for() as show:
         run = Mirror(settings, until_caught_up=until_caught_up, on_tick=show, age_s=process_age_s())
@@ -99,10 +99,7 @@ def _result(board: Any) -> dict[str, Any]:
         "copied_bytes": board.copied_bytes,
         "partitions": [
             {
-                "link": row.partition.link,
-                "source_topic": row.partition.source_topic,
-                "target_topic": row.partition.target_topic,
-                "partition": row.partition.partition,
+                **row.partition._asdict(),  # link, source_topic, target_topic, partition
                 "state": _state(row),
                 "next_offset": row.next_offset,
                 "goal": row.goal,

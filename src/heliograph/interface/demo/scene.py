@@ -182,4 +182,4 @@ class Scene:
 
 def _copied(mirror: Any) -> int:
     """By offsets, in topics that began empty: a lane that is killed has copied more than it has told."""
-    return sum(row.next_offset for row in mirror.board.rows.values())
+    return sum(row.next_offset or 0 for row in mirror.board.rows.values())
