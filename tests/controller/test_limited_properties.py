@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from heliograph.controller import clusters
-from heliograph.controller.finding import Finding, Severity
+from heliograph.controller.finding import Finding
 from heliograph.controller.limited_properties import limited_properties
 from heliograph.controller.plan import plan
+from heliograph.model.events import Severity
 from heliograph.model.settings import MIB, Settings
 
 from .observed import LINK, snapshot, source_topic

@@ -14,10 +14,11 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, TopicMetadata
 from heliograph.cluster.properties import ClientProperties
 from heliograph.cluster.rights import Right
-from heliograph.controller.finding import Finding, Resource, Severity, listed
+from heliograph.controller.finding import Finding, Resource, listed
 from heliograph.controller.preflight import preflight
 from heliograph.controller.preflight_brokers import TARGET_NEEDS
 from heliograph.model.errors import ClusterUnreachable, Disconnected
+from heliograph.model.events import Severity
 from heliograph.model.link import Link
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.api_keys import ApiKey

@@ -21,9 +21,10 @@ from heliograph.cluster.admin import read_state_lasts_ms
 from heliograph.cluster.rights import Right
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Active, Candidate, Drivership
-from heliograph.controller.finding import Finding, Resource, Severity
+from heliograph.controller.finding import Finding, Resource
 from heliograph.controller.preflight import preflight_links
 from heliograph.lab.cluster import LabCluster
+from heliograph.model.events import Severity
 from heliograph.model.settings import Settings
 from heliograph.model.states import PartitionState
 from tests.support.plain_mirror import mirror_plainly, settings_for

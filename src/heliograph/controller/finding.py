@@ -13,6 +13,7 @@ from shlex import quote
 from heliograph.cluster.bootstrap_servers import format_servers
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.rights import Right
+from heliograph.model.events import Severity
 
 NAMES_SHOWN = 5
 _WORDS = {
@@ -22,11 +23,6 @@ _WORDS = {
     Right.DESCRIBE: "Describe",
     Right.DESCRIBE_CONFIGS: "DescribeConfigs",
 }
-
-
-class Severity(StrEnum):
-    ERROR = "error"  # it will not work
-    WARNING = "warning"  # it may not, or could not be checked
 
 
 class Resource(StrEnum):
@@ -40,7 +36,8 @@ class Resource(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """`cluster` is its name in the config. `names`: all the topics, or the group, that it is about; empty: the link
-    as a whole. `right` and `resource` are None where it is not about a right."""
+    as a whole. `right` and `resource` are None where it is not about a right. `severity`: an error will not work, a
+    warning may not, or could not be checked."""
 
     severity: Severity
     link: str

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from heliograph.controller.finding import Finding, Severity
+from heliograph.controller.finding import Finding
 from heliograph.copier.fetch_limits import FETCH_SHARE
 from heliograph.copier.lane import LOOK_INTERVAL_S
+from heliograph.model.events import Severity
 from heliograph.model.link import Link
 from heliograph.model.settings import Settings
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from heliograph.controller.finding import Finding, Severity
+from heliograph.controller.finding import Finding
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.controller.topic_config import TargetShape, shape_target
 from heliograph.copier.spec import STATE_LASTS_MS, CopySpec, is_guarded, margin_for, merged_limit
@@ -24,6 +24,7 @@ from heliograph.model.admission import (
 )
 from heliograph.model.claims import Holder
 from heliograph.model.errors import ConfigError
+from heliograph.model.events import Severity
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.producer_id import cluster_code, producer_id

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.controller.drivership import groups_of
-from heliograph.controller.finding import Finding, Severity, Side
+from heliograph.controller.finding import Finding, Side
 from heliograph.controller.preflight_brokers import (
     SOURCE_NEEDS,
     TARGET_NEEDS,
@@ -21,6 +21,7 @@ from heliograph.controller.preflight_rights import check_source, check_target
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.model.admission import TopicFacts, admit_topic
 from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed
+from heliograph.model.events import Severity
 from heliograph.model.link import Link
 
 __all__ = ["Finding", "Severity", "preflight", "preflight_links"]

@@ -25,8 +25,9 @@ from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import CONTROL, ClusterClient
 from heliograph.cluster.log_reads import LATEST, OURSELVES, list_offset, read_producer
 from heliograph.cluster.messages import common_version
-from heliograph.controller.finding import Finding, Severity, Side, listed
+from heliograph.controller.finding import Finding, Side, listed
 from heliograph.model.errors import BrokerRefused, ProtocolError, RequestFailed
+from heliograph.model.events import Severity
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode

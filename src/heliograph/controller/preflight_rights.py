@@ -20,10 +20,11 @@ from heliograph.cluster.rights import (
     try_reading_configs,
     try_reading_producers,
 )
-from heliograph.controller.finding import Finding, Resource, Severity, Side, listed
+from heliograph.controller.finding import Finding, Resource, Side, listed
 from heliograph.controller.snapshot import LinkSnapshot, SourceTopic
 from heliograph.controller.topic_config import shape_target
 from heliograph.model.errors import BrokerRefused
+from heliograph.model.events import Severity
 from heliograph.model.link import Link
 from heliograph.model.topic_patterns import matches_any
 from heliograph.wire.error_codes import ErrorCode

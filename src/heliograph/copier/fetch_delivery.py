@@ -59,7 +59,7 @@ class FetchDelivery:
         if stop is not None:
             copy.stop(stop)
         else:
-            copy.interrupted(Trouble(Event.FETCH_REFUSED, problem.message))
+            copy.interrupted(Trouble(Event.FETCH_REFUSED, problem.message, offset))
 
     def fail(self, copies: Iterable[PartitionCopy], problem: HeliographError) -> None:
         """Nothing was read: it is read again from where each copy stands. Where the source has no epochs to compare, it

@@ -74,6 +74,7 @@ class PartitionCopy:
         self.topic_ids = TopicIds(spec.partition)
         self._clearance = Clearance(clear_at, flight_s)
         self._notices: list[Trouble] = []
+        self._begun: list[Trouble | PartitionStop] = []  # what has begun and is not told yet
         self._share: Share | None = None  # of the target broker that leads the partition
         self._held_limit_bytes = held_limit_bytes
         self._sending = NOWHERE  # where the next append goes
@@ -249,7 +250,7 @@ class PartitionCopy:
     def _diverge(self, epoch: int, end_offset: int) -> None:
         self._suspicions.source_ends(end_offset)
         problem = f"the source was truncated: its leader epoch {epoch} ends at {end_offset}"
-        self._resync_later(Trouble(Event.SOURCE_DIVERGED, problem))
+        self._resync_later(Trouble(Event.SOURCE_DIVERGED, problem, end_offset))
 
     def interrupted(self, trouble: Trouble, *, stale: bool = False) -> None:
         """A broker did not answer as it should: where the copy stands is checked again."""
@@ -282,12 +283,13 @@ class PartitionCopy:
         elif base_offset == expected:
             self._advance(append)
         else:
-            self._resync_later(Trouble(Event.RACED, f"another copier had appended offset {expected} before"))
+            words = f"another copier had appended offset {expected} before"
+            self._resync_later(Trouble(Event.RACED, words, append.start.source, append.end.source))
 
     def refused(self, code: int, message: str) -> None:
         """The broker answered the oldest append with an error."""
         append = self._settle()
-        at = append.start.target
+        at, offsets = append.start.target, (append.start.source, append.end.source)
         demand = after_append(code, message, at)
         if not isinstance(demand, PartitionStop) and demand.event is Event.RACED:
             self._note_race(append)
@@ -298,12 +300,12 @@ class PartitionCopy:
             words = (
                 f"append of {append.batches} batches at {at}: {ErrorCode.name_of(code)}; they go one by one"
             )
-            self._resync_later(Trouble(Event.APPEND_REFUSED, words))
+            self._resync_later(Trouble(Event.APPEND_REFUSED, words, *offsets))
         elif isinstance(demand, PartitionStop):
             self.stop(demand)
         else:
             words = f"append at {at}: {ErrorCode.name_of(code)}"
-            self._resync_later(Trouble(demand.event, words), stale=demand.refresh)
+            self._resync_later(Trouble(demand.event, words, *offsets), stale=demand.refresh)
 
     def _note_race(self, append: Append) -> None:
         """Old records go under an exclusive lease, and when all others' appends are over: nobody could be first, in
@@ -323,7 +325,9 @@ class PartitionCopy:
 
     def stop(self, stop: PartitionStop) -> None:
         self._moved[self] = None
-        self.stopped = self.stopped or stop
+        if self.stopped is None:
+            self.stopped = stop
+            self._begun.append(stop)
         self.interruptions += 1
         self._enter(Happening.STOP)
         self._waiting.drop()
@@ -342,13 +346,13 @@ class PartitionCopy:
     def source_away(self, trouble: Trouble) -> None:
         """A fetch failed: nothing is known of the source's end any more, and it is read again from the same offset."""
         self._moved[self] = None
-        self.trouble = trouble
+        self._meet(trouble)
         self._heard = False
 
     def troubled(self, trouble: Trouble) -> None:
         """It recovers, or waits, by itself; this is why."""
         self._moved[self] = None
-        self.trouble = trouble
+        self._meet(trouble)
 
     def tell(self, notice: Trouble) -> None:
         """Something that an operator must hear of though it is over."""
@@ -362,6 +366,11 @@ class PartitionCopy:
     def take_notices(self) -> list[Trouble]:
         notices, self._notices = self._notices, []
         return notices
+
+    def take_begun(self) -> list[Trouble | PartitionStop]:
+        """Every trouble since this was last asked, also one that is over by now; and the stop."""
+        begun, self._begun = self._begun, []
+        return begun
 
     def limited(self, limit_bytes: int) -> None:
         """What the target topic takes as one batch now."""
@@ -399,7 +408,7 @@ class PartitionCopy:
         if asked_at is None or not self.is_idle_at(asked_at) or end == asked_at.target:
             return False
         problem = f"the target ends at {end}, not at {asked_at.target} any more"
-        self._resync_later(Trouble(Event.UNSETTLED, problem))
+        self._resync_later(Trouble(Event.UNSETTLED, problem, *sorted((end, asked_at.target))))
         return True
 
     @property
@@ -437,11 +446,17 @@ class PartitionCopy:
             return
         self._moved[self] = None
         self.interruptions += 1
-        self.trouble = trouble
+        self._meet(trouble)
         self.stale = self.stale or stale
         self._waiting.drop()
         self._enter(Happening.TROUBLE)
         self._drained()
+
+    def _meet(self, trouble: Trouble | None) -> None:
+        """A trouble that goes on as it was does not begin again."""
+        if trouble is not None and trouble != self.trouble:
+            self._begun.append(trouble)
+        self.trouble = trouble
 
     def _drained(self) -> None:
         if self.phase is Phase.DRAIN and not self._in_flight:

@@ -115,7 +115,7 @@ def resynchronise(spec: CopySpec) -> Resync:
     )
     verdict = admit_partition(facts)
     if isinstance(verdict, Refused):
-        raise PartitionStop(verdict.reason, verdict.message, hint=verdict.hint)
+        raise verdict.as_stop()
     source_epoch = -1
     if last is not None:
         source_epoch = yield from _compare(last, source, target)

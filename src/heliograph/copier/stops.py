@@ -12,6 +12,8 @@ def truncated(known: int, found: int) -> Trouble:
     return Trouble(
         Event.TARGET_TRUNCATED,
         f"the target lost acknowledged offsets [{found}, {known}): they are copied again",
+        found,
+        known,
     )
 
 
@@ -21,6 +23,8 @@ def diverged(diverged_at: int, target_end: int) -> PartitionStop:
         f"the source was truncated at {diverged_at}, the target holds its former offsets [{diverged_at}, {target_end})",
         hint="records that consumers of the target may have read are gone from the source: compare both topics;"
         f" {AFRESH}",
+        first_offset=diverged_at,
+        next_offset=target_end,
     )
 
 
@@ -30,6 +34,7 @@ def stamped(offset: int) -> PartitionStop:
         f"the target's broker has written its own time into the batch at offset {offset}",
         hint="set message.timestamp.type=CreateTime on the target topic; the timestamps from this offset on are not the"
         f" source's; {AFRESH}",
+        first_offset=offset,
     )
 
 
@@ -39,6 +44,7 @@ def rival(offset: int) -> PartitionStop:
         f"somebody else appended offset {offset}, of old records, while this lane held the exclusive right to",
         hint="two mirrors write to one topic, or a clock is wrong: compare both topics from this offset on; if they"
         f" differ: {AFRESH}",
+        first_offset=offset,
     )
 
 
@@ -47,4 +53,5 @@ def wrong_place(expected: int, actual: int) -> PartitionStop:
         StopReason.WRONG_PLACE,
         f"the batch for offset {expected} was appended at {actual}: somebody else writes to the target",
         hint=f"only the link may write to a mirrored topic: find and stop the other writer; {AFRESH}",
+        first_offset=expected,
     )

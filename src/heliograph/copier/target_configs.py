@@ -17,7 +17,7 @@ from heliograph.copier.ports import TargetPort
 from heliograph.copier.route import Route
 from heliograph.copier.spec import LIMITS, merged_limit
 from heliograph.model.admission import AS_THEY_ARE, Refused, admit_config
-from heliograph.model.errors import PartitionStop, ProtocolError, RequestFailed
+from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.events import Event, Trouble
 
 ANSWER_LIMIT_S = 3.0
@@ -60,7 +60,7 @@ class TargetConfigs:
     def _stop(self, routes: Sequence[Route], why: Refused) -> None:
         for route in routes:
             if not route.copy.over:
-                route.copy.stop(PartitionStop(why.reason, why.message, hint=why.hint))
+                route.copy.stop(why.as_stop())
                 self._on_change(route.copy)
 
     def _count(self, target: TargetPort, unread: Mapping[str, str], by_topic: ByTopic) -> None:

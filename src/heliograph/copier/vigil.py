@@ -131,6 +131,8 @@ class Vigil:
                 Event.TRANSACTION_OPEN,
                 f"a transaction open at offset {copy.source_end} of the source ({who}) has held back"
                 f" {copy.source_watermark - copy.source_end} offsets for {HELD_LIMIT_S:.0f} s",
+                copy.source_end,
+                copy.source_watermark,
             )
         )
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from heliograph.model.errors import PartitionStop
 from heliograph.model.position import SEQUENCES, Position, next_sequence
 from heliograph.model.states import StopReason
 
@@ -32,9 +33,23 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
+    """`first_offset`, `next_offset`: the offsets that it is about, as a half-open range, where it is about any."""
+
     reason: StopReason
     message: str
     hint: str
+    first_offset: int | None = None
+    next_offset: int | None = None
+
+    def as_stop(self) -> PartitionStop:
+        """The same, met by a lane."""
+        return PartitionStop(
+            self.reason,
+            self.message,
+            hint=self.hint,
+            first_offset=self.first_offset,
+            next_offset=self.next_offset,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +166,8 @@ def admit_partition(facts: PartitionFacts) -> Admitted | Refused:
             message=f"the target ends at {facts.target_end}, above the source's end {facts.source_end}",
             hint="the source was truncated or recreated, or somebody else writes to the target: compare both topics;"
             f" {AFRESH}",
+            first_offset=facts.source_end,
+            next_offset=at,
         )
     if facts.last_batch is not None and facts.last_batch.producer_id != facts.producer_id:
         return Refused(
@@ -207,4 +224,6 @@ def _behind(facts: PartitionFacts) -> Refused:
         hint="keep the target topic, it cannot be made again: a new mirror of a log that starts above 0 is not built"
         " yet; exclude the topic, and raise retention.ms or retention.bytes of source topics that a mirror may fall"
         " behind on",
+        first_offset=facts.next_source_offset,
+        next_offset=facts.source_start,
     )

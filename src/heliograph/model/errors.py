@@ -97,10 +97,21 @@ class BrokerRefused(RequestFailed):
 
 
 class PartitionStop(HeliographError):
-    """One partition cannot go on without an operator. `reason` is a stable code of model.states."""
+    """One partition cannot go on without an operator. `reason` is a stable code of model.states. `first_offset`,
+    `next_offset`: the offsets that it is about, as a half-open range, where they are others than what comes next."""
 
     exit_code = 1
 
-    def __init__(self, reason: str, message: str, *, hint: str) -> None:
+    def __init__(
+        self,
+        reason: str,
+        message: str,
+        *,
+        hint: str,
+        first_offset: int | None = None,
+        next_offset: int | None = None,
+    ) -> None:
         super().__init__(message, hint=hint)
         self.reason = reason
+        self.first_offset = first_offset
+        self.next_offset = next_offset

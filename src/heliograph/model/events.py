@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from heliograph.model.states import StopReason
+
 
 class Event(StrEnum):
     # a partition goes on by itself
@@ -47,8 +49,31 @@ class Event(StrEnum):
     NO_STATUS = "no_status"
 
 
+Code = Event | StopReason
+
+
+class Severity(StrEnum):
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+_FOR_INFORMATION = frozenset({Event.ACTIVE, Event.STANDBY, Event.LANE_UP, Event.TOPIC_CREATED})
+_ERRORS = frozenset({Event.LANE_UNFIT, Event.SPARK_ERROR})
+
+
+def severity_of(code: Code) -> Severity:
+    """A partition that stops is an error; most of what goes on by itself is worth a warning."""
+    if isinstance(code, StopReason) or code in _ERRORS:
+        return Severity.ERROR
+    return Severity.INFO if code in _FOR_INFORMATION else Severity.WARNING
+
+
 class Trouble(NamedTuple):
-    """What a copy recovers from right now."""
+    """What a copy recovers from right now. `first_offset`, `next_offset`: the offsets that it is about, as a half-open
+    range; None where one is not known, or it is about none."""
 
     event: Event
     message: str
+    first_offset: int | None = None
+    next_offset: int | None = None
