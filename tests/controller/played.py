@@ -17,10 +17,12 @@ from heliograph.controller.drivership import Active, Candidate, Drivership, Role
 from heliograph.controller.finding import Finding
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.copier.lane_clusters import LinkClusters
-from heliograph.engine.lanes import Grants, LaneEvent, LaneGone, LaneRevoked, Lanes, LaneUp
+from heliograph.engine.lanes import Grants, LaneEvent, LaneGone, LaneRevoked, Lanes, LaneTold, LaneUp
 from heliograph.model.claims import Claim, Claimant, Claims
 from heliograph.model.errors import HeliographError
 from heliograph.model.link import Link
+from heliograph.model.occurrence import Occurrence
+from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition
 
 from .observed import LINK, mirrored_sight, snapshot, source_topic, target_topic
@@ -141,12 +143,18 @@ class FakeLanes:
         self.messages: list[tuple[int, dict[str, Any]]] = []
         self.held: dict[MirrorPartition, int] = {}
         self.abandoned: list[int] = []
+        self.last_words: tuple[Occurrence, ...] = ()  # of each lane that is told to end
         self.leases: dict[tuple[int, str], float] = {}  # until when; others were never given
         self.grants: Grants = dict
         self.on_event: Callable[[LaneEvent], None] = lambda _: None
 
     def make(
-        self, _spark: Any, _memory_bytes: int, on_event: Callable[[LaneEvent], None], grants: Grants
+        self,
+        _spark: Any,
+        _memory_bytes: int,
+        on_event: Callable[[LaneEvent], None],
+        grants: Grants,
+        _outbox: Outbox,
     ) -> Lanes:
         time.sleep(self.start_s)
         self.on_event, self.grants = on_event, grants
@@ -178,8 +186,10 @@ class FakeLanes:
                     for key in (MirrorPartition(*row) for row in message["partitions"]):
                         del self.held[key]
                         self.on_event(LaneRevoked(lane, key, clean=True))
-                case "stop" if not self.deaf:
-                    self.on_event(LaneGone(lane))
+                case "stop":
+                    self.on_event(LaneTold(lane, self.last_words))
+                    if not self.deaf:
+                        self.on_event(LaneGone(lane))
 
     def assigned(self) -> list[tuple[int, float, list[MirrorPartition]]]:
         """Every assignment so far: the lane, `clear_in_s`, the partitions."""

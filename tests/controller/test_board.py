@@ -11,8 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from heliograph.controller.board import RATE_WINDOW_S, Board
 from heliograph.controller.plan import LeavePartition
+from heliograph.model.events import Event
 from heliograph.model.partition import MirrorPartition
-from heliograph.model.states import PartitionState
+from heliograph.model.states import BoundBy, PartitionState
 
 from .observed import copy, partition, progress, refusal
 from .played import order
@@ -62,20 +63,16 @@ def test_a_partition_that_stopped_stays_so_whoever_holds_it() -> None:
     assert (board.rows[P0].state, board.rows[P0].held_by) == (PartitionState.STOPPED, None)
 
 
-def test_a_report_gives_the_row_before_and_after() -> None:
-    board = board_of()
-    change = board.report(3, progress(P0, 10, trouble="broker 1 is gone"))
-    assert change is not None
-    old, new = change
-    assert old.state is PartitionState.PENDING
-    assert (new.state, new.lane, new.next_offset) == (PartitionState.COPYING, 3, 10)
-    assert new.trouble == "broker 1 is gone"
-    assert board.rows[P0] == new
+def test_a_report_is_the_row_with_what_the_run_knows_of_it() -> None:
+    board = board_of(goal=100)
+    reported = progress(P0, 10, trouble="broker 1 is gone", event=Event.BROKER_AWAY, bound_by=BoundBy.TARGET)
+    board.report(3, reported)
+    assert board.rows[P0] == reported._replace(lane=3, goal=100, compared=True)
 
 
 def test_a_report_of_a_partition_that_is_not_of_this_run_is_ignored() -> None:
     board = board_of()
-    assert board.report(0, progress(BAD, 10)) is None
+    board.report(0, progress(BAD, 10))
     assert list(board.rows) == [P0]
 
 
@@ -456,9 +453,9 @@ def test_what_a_lane_has_stopped_stays_so_with_its_own_words_whatever_later_plan
 def test_a_partition_that_was_copied_and_is_refused_now_is_told_with_the_plans_words() -> None:
     board = board_of()
     board.report(0, progress(P0, 10))
-    (told,) = board.adopt("sf-to-nyc", [], [refusal(P0)])
-    assert board.rows[P0] == told
-    assert (told.state, told.error) == (PartitionState.STOPPED, "somebody else wrote it")
+    assert board.adopt("sf-to-nyc", [], [refusal(P0)]) == [refusal(P0)]
+    row = board.rows[P0]
+    assert (row.state, row.error) == (PartitionState.STOPPED, "somebody else wrote it")
 
 
 @pytest.mark.parametrize("state", [PartitionState.COPYING, PartitionState.CAUGHT_UP, PartitionState.STOPPED])
@@ -467,9 +464,11 @@ def test_a_late_report_of_a_partition_that_is_refused_now_leaves_it_stopped_with
 ) -> None:
     board = board_of()
     board.report(0, progress(P0, 10))
-    (refused,) = board.adopt("sf-to-nyc", [], [refusal(P0)])
-    assert board.report(0, progress(P0, 20, state=state, error=None)) is None
+    board.adopt("sf-to-nyc", [], [refusal(P0)])
+    refused = board.rows[P0]
+    board.report(0, progress(P0, 20, state=state, error=None))
     assert board.stopped == [refused]
     assert board.finished
     board.adopt("sf-to-nyc", [copy(P0)], [])
-    assert board.report(0, progress(P0, 30)) is not None  # the next plan takes it again
+    board.report(0, progress(P0, 30))
+    assert board.rows[P0].next_offset == 30  # the next plan takes it again

@@ -15,6 +15,7 @@ from heliograph.controller.placement import AWAY_LIMIT_S
 from heliograph.copier.lease import ALIVE_S
 from heliograph.engine.lanes import LaneGone, LaneRevoked, LaneUp
 from heliograph.model.errors import EngineLost
+from heliograph.model.occurrence_log import logged
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import BoundBy, PartitionState
 
@@ -34,7 +35,7 @@ class Story:
         copies = [copy(p) for p in parts or (P0, P1)]
         self.board = Board(copies, [])
         self.keeper = LaneKeeper(
-            self.lanes.made, self.board, [ENDS], {LINK.name: FLIGHT_S}, count=lanes, now=self.now
+            self.lanes.made, self.board, [ENDS], {LINK.name: FLIGHT_S}, logged(), count=lanes, now=self.now
         )
         self.keeper.adopt(LINK.name, copies, self.now)
         for lane in up:
@@ -74,6 +75,7 @@ def test_a_lane_with_something_to_send_that_does_not_advance_for_ten_seconds_is_
     story = Story()
     story.report(P0, 10)
     assert story.looks(ADVANCE_LIMIT_S) == []
+    caplog.clear()  # that lanes are up
     assert story.looks(1) == [0]
     assert "lane 0 has work to do and has not advanced for 10 s" in caplog.text
     assert [getattr(r, "event", None) for r in caplog.records] == ["lane_hung"]

@@ -14,6 +14,7 @@ from heliograph.controller.link_roles import Failed, LinkRoles, Prepared, RoleEv
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.model.claims import Claim, Claimant, Claims
 from heliograph.model.errors import ClusterUnreachable, ConfigError
+from heliograph.model.occurrence_log import logged
 from heliograph.model.states import StopReason
 
 from ..cluster.election_world import ALL, Run
@@ -43,7 +44,7 @@ class Story:
         self.events: list[RoleEvent] = []
         self.drivership = FakeDrivership(at_start=None)
         self.roles = LinkRoles(
-            self.clusters.made, {NAME: (SF_ID, NYC_ID)}, self.events.append, self.drivership.make
+            self.clusters.made, {NAME: (SF_ID, NYC_ID)}, self.events.append, logged(), self.drivership.make
         )
         self.roles.start()
 

@@ -15,6 +15,7 @@ from heliograph.controller.drivership import Standby
 from heliograph.controller.link_roles import LinkRoles, Prepared, RoleEvent, StoodDown
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.link import Link
+from heliograph.model.occurrence_log import logged
 from heliograph.model.settings import Settings
 
 from ..support.topics import create_topic
@@ -44,7 +45,7 @@ class PlainRun:
         await self._clusters.connect()
         ids = (self._clusters.source(self.link), self._clusters.target(self.link))
         cluster_ids = {self.link: (ids[0].metadata.cluster_id, ids[1].metadata.cluster_id)}
-        self._roles = LinkRoles(self._clusters, cluster_ids, self._take)
+        self._roles = LinkRoles(self._clusters, cluster_ids, self._take, logged())
         self._roles.start()
 
     def _take(self, event: RoleEvent) -> None:

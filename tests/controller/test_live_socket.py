@@ -16,6 +16,7 @@ import pytest
 
 from heliograph.controller import live_socket
 from heliograph.controller.live_socket import LiveSocket, ask_all, runtime_directory
+from heliograph.model.occurrence_log import logged
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +33,7 @@ def while_running(describe: Callable[[], dict[str, Any]], act: Callable[[], Awai
     """What `act` gives while a mirror of this process answers."""
 
     async def session() -> Any:
-        live = LiveSocket(describe)
+        live = LiveSocket(describe, logged())
         await live.start()
         try:
             return await act()
@@ -133,7 +134,7 @@ def test_ending_leaves_the_sockets_of_others(directory: Path) -> None:
 
 
 def test_a_mirror_that_never_started_can_be_stopped() -> None:
-    asyncio.run(LiveSocket(dict).stop())
+    asyncio.run(LiveSocket(dict, logged()).stop())
 
 
 def test_a_socket_whose_process_was_killed_is_removed_by_whoever_asks(directory: Path) -> None:

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -21,10 +22,18 @@ from heliograph.controller.plan import CreateTopic
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.controller.start_times import Step
 from heliograph.copier.lease import ALIVE_S
-from heliograph.engine.lanes import LaneGone, LaneNotice, LaneProgress, Lanes, LaneUp, SparkLost
-from heliograph.model.errors import ClusterUnreachable, ConfigError, EngineLost, HeliographError
+from heliograph.engine.lanes import LaneGone, LaneProgress, Lanes, LaneTold, LaneUp, SparkLost
+from heliograph.model.errors import (
+    ClusterUnreachable,
+    ConfigError,
+    EngineLost,
+    HeliographError,
+    PartitionStop,
+)
+from heliograph.model.events import Event, Trouble
+from heliograph.model.occurrence import of_stop, of_trouble
 from heliograph.model.settings import Settings, SparkSettings
-from heliograph.model.states import PartitionState
+from heliograph.model.states import PartitionState, StopReason
 
 from .observed import (
     LINK,
@@ -637,36 +646,86 @@ async def test_the_group_is_not_left_when_spark_is_lost() -> None:
 # -- what is told
 
 
-async def test_a_notice_of_a_lane_is_told_with_its_code(caplog: pytest.LogCaptureFixture) -> None:
-    lanes = FakeLanes()
-
-    mirror = mirror_of(FakeClusters(observed()), lanes)
-    task = await running(mirror)
-    lanes.on_event(LaneNotice(0, partition(), "target_truncated", "the target lost [3, 5)"))
-    await until(lambda: "the target lost [3, 5)" in caplog.text)
-    await end(mirror, task)
-
-    (record,) = [r for r in caplog.records if "lost [3, 5)" in r.getMessage()]
-    assert getattr(record, "event", None) == "target_truncated"
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+RACED = of_trouble(partition(), Trouble(Event.RACED, "another was first", 3, 5), AT, "; recovering")
 
 
-async def test_trouble_and_a_stop_are_told_once_each_with_their_codes(
+async def test_what_a_lane_tells_is_counted_and_logged_with_its_code(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     lanes = FakeLanes()
-    troubled = progress(partition(), 3, trouble="broker 1 is gone", event="broker_away")
-    stopped = progress(partition(), 3, state=PartitionState.STOPPED, reason="lost", error="gone", hint="look")
+    stop = PartitionStop(StopReason.LOST, "they are gone", hint="look")
 
     mirror = mirror_of(FakeClusters(observed()), lanes)
     task = await running(mirror)
-    for report in (troubled, troubled, stopped, stopped):
-        lanes.on_event(LaneProgress(0, (report,)))
-    await until(lambda: bool(mirror.board.stopped))
+    lanes.on_event(LaneTold(0, (RACED, of_stop(partition(), stop, AT))))
+    await until(lambda: "they are gone" in caplog.text)
     await end(mirror, task)
 
-    codes = [getattr(r, "event", None) for r in caplog.records if r.levelno >= logging.WARNING]
-    assert codes.count("broker_away") == 1
-    assert codes.count("lost") == 1
+    told = [(getattr(r, "event", None), r.levelname, r.getMessage()) for r in caplog.records]
+    assert ("raced", "WARNING", "sf-to-nyc/orders:0: another was first; recovering") in told
+    assert ("lost", "ERROR", "sf-to-nyc/orders:0 is stopped: they are gone (hint: look)") in told
+    assert (mirror.outbox.counts[Event.RACED], mirror.outbox.counts[StopReason.LOST]) == (1, 1)
+
+
+async def test_a_report_alone_tells_nothing() -> None:
+    """What is worth telling a lane tells when it meets it: a report may come too late."""
+    lanes = FakeLanes()
+    troubled = progress(partition(), 3, trouble="broker 1 is gone", event=Event.BROKER_AWAY)
+
+    mirror = mirror_of(FakeClusters(observed()), lanes)
+    task = await running(mirror)
+    lanes.on_event(LaneProgress(0, (troubled,)))
+    await until(lambda: mirror.board.rows[partition()].trouble is not None)
+    await end(mirror, task)
+
+    assert Event.BROKER_AWAY not in mirror.outbox.counts
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+async def test_no_last_word_of_a_lane_is_lost(
+    deaf: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not those of a lane that ends in good order, nor those of one that is not waited for any longer."""
+    monkeypatch.setattr(mirror_module, "DRAIN_LIMIT_S", 0.2)
+    lanes = FakeLanes(deaf=deaf)
+
+    mirror = mirror_of(FakeClusters(observed()), lanes)
+    task = await running(mirror)
+    lanes.last_words = (RACED,) * 1_000
+    await end(mirror, task)
+
+    assert mirror.outbox.counts[Event.RACED] == 1_000 * lanes.started
+    joined = [getattr(r, "joined", 1) for r in caplog.records if getattr(r, "event", None) == "raced"]
+    assert sum(joined) == 1_000 * lanes.started
+    assert len(joined) < 20
+
+
+async def test_what_was_said_before_spark_was_lost_is_told() -> None:
+    lanes = FakeLanes()
+
+    mirror = mirror_of(FakeClusters(observed()), lanes)
+    task = await running(mirror)
+    lanes.session.lost = True
+    lanes.on_event(SparkLost("the JVM is gone", "look"))
+    lanes.on_event(LaneTold(0, (RACED,)))
+    with pytest.raises(EngineLost):
+        await task
+
+    assert mirror.outbox.counts[Event.RACED] == 1
+
+
+async def test_a_partition_that_the_plan_refuses_is_told_once_with_its_offsets() -> None:
+    sights = [mirrored_sight(source_end=5, target_end=5), mirrored_sight(source_end=5, target_end=9)]
+    look = snapshot(source_topic(sights=sights), targets=list(observed(2).targets.values()))
+
+    mirror = mirror_of(FakeClusters(look))
+    task = await running(mirror)
+    await end(mirror, task)
+
+    (told,) = [each for each in mirror.outbox.last if each.code is StopReason.TARGET_AHEAD]
+    assert told.where == {**partition(1)._asdict(), "first_offset": 5, "next_offset": 9}
+    assert told.hint
 
 
 async def test_a_partition_that_the_plan_refuses_is_given_to_no_lane() -> None:

@@ -13,6 +13,7 @@ from heliograph.controller.act import Made
 from heliograph.controller.plan import CreateTopic, Plan
 from heliograph.controller.preparation import prepare
 from heliograph.model.errors import BrokerRefused, ClusterUnreachable, Disconnected, ProtocolError
+from heliograph.model.occurrence_log import logged
 from heliograph.model.states import StopReason
 
 from .observed import LINK, partition, snapshot, source_sight, source_topic
@@ -47,7 +48,7 @@ def prepared(
 ) -> Plan:
     monkeypatch.setattr(preparation, "create", (creations or Creations()).create)
     clusters.targets = {LINK.name: "the target of sf-to-nyc"}
-    return asyncio.run(prepare(clusters.made, LINK.name, mirrored))
+    return asyncio.run(prepare(clusters.made, LINK.name, logged(), mirrored))
 
 
 def test_topics_that_are_missing_are_created_and_told(

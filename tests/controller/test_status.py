@@ -24,8 +24,11 @@ from heliograph.controller.snapshot import LinkAway, LinkSnapshot, PartitionSigh
 from heliograph.controller.status import status_document
 from heliograph.interface.cli import output
 from heliograph.model.errors import ClusterUnreachable
+from heliograph.model.events import Event
+from heliograph.model.occurrence import decode_occurrence
+from heliograph.model.outbox import Outbox
 from heliograph.model.partition_status import Aligning, Document
-from heliograph.model.states import PartitionState
+from heliograph.model.states import PartitionState, StopReason
 
 from .observed import (
     LINK,
@@ -107,6 +110,7 @@ def told(
     *boards: Board,
     cluster_ids: tuple[str, str] | None = (SF_ID, NYC_ID),
     role: Role = elected(1),  # noqa: B008 - a frozen value
+    outbox: Outbox | None = None,
 ) -> list[Document]:
     """What running mirrors with these boards say, as it comes over their sockets."""
     answers = []
@@ -117,6 +121,7 @@ def told(
             settings=SimpleNamespace(links=[LINK], servers=lambda _: SERVERS),
             cluster_ids={LINK.name: cluster_ids} if cluster_ids else {},
             roles={LINK.name: role},
+            outbox=outbox or Outbox(),
         )
         answers.append(json.loads(json.dumps(live_document(cast(Mirror, mirror)))))
     return answers
@@ -405,6 +410,20 @@ def test_an_answer_that_is_no_live_document_is_as_good_as_none(answer: Document)
 def test_a_live_document_tells_which_processes_run_the_lanes() -> None:
     (answer,) = told(Board([], []))
     assert answer["lanes"] == [{"lane": 0, "pid": 100, "host": "here"}]
+
+
+def test_a_live_document_tells_how_often_each_event_came_and_the_last_of_them() -> None:
+    outbox = Outbox()
+    for lane in range(3):
+        outbox.tell(Event.LANE_GONE, f"lane {lane} is gone", hint="look", link="sf-to-nyc")
+    outbox.tell(StopReason.LOST, "they are gone")
+    (answer,) = told(Board([], []), outbox=outbox)
+    assert answer["events"]["counts"] == {"lane_gone": 3, "lost": 1}
+    assert [decode_occurrence(each) for each in answer["events"]["last"]] == [
+        replace(each, at=each.at.replace(microsecond=each.at.microsecond // 1000 * 1000))
+        for each in outbox.last
+    ]
+    assert [each["severity"] for each in answer["events"]["last"]] == ["warning"] * 3 + ["error"]
 
 
 # -- with a cluster that is away

@@ -27,6 +27,7 @@ from heliograph.engine.make_class_archive import make
 from heliograph.engine.session import Session
 from heliograph.engine.spark_jvm import JvmDied
 from heliograph.model.errors import EngineLost, UsageError
+from heliograph.model.occurrence_log import logged
 from heliograph.model.settings import SparkSettings
 
 SPARK_LIMIT_S = 240
@@ -174,7 +175,7 @@ def test_a_spark_that_dies_with_the_archive_is_started_without(
     starts = Starts("SharedArchiveFile")
     monkeypatch.setattr(session, "_start", starts)
     with pytest.raises(EngineLost, match="if it were real"):
-        Session(SparkSettings(master="local[1]"))
+        Session(SparkSettings(master="local[1]"), logged())
     assert [str(place) in options for options in starts.options] == [True, False]
     assert place.exists()  # Spark fails without it as well: it may be whole
 
@@ -186,7 +187,7 @@ def test_the_archive_is_no_reason_to_start_a_second_time_when_it_was_not_used(
     starts = Starts("-XX")
     monkeypatch.setattr(session, "_start", starts)
     with pytest.raises(JvmDied):
-        Session(SparkSettings(master="local[1]"))
+        Session(SparkSettings(master="local[1]"), logged())
     assert len(starts.options) == 1
 
 
@@ -194,10 +195,10 @@ def test_an_archive_that_spark_dies_of_is_removed_with_a_warning(
     place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     make(place, write())
-    class_archive.discard()
+    class_archive.discard(logged())
     assert not place.exists()
     assert str(place) in caplog.text
-    class_archive.discard()  # another run was quicker
+    class_archive.discard(logged())  # another run was quicker
 
 
 # -- how it is made
@@ -274,8 +275,9 @@ _USE = """\
 import json, sys
 from pathlib import Path
 from heliograph.engine.session import Session
+from heliograph.model.occurrence_log import logged
 from heliograph.model.settings import SparkSettings
-session = Session(SparkSettings(master="local[1]"))
+session = Session(SparkSettings(master="local[1]"), logged())
 answer = session.context.parallelize([7], 1).map(lambda number: number + 1).collect()
 maps = Path(f"/proc/{session._jvm.process.pid}/maps").read_text()
 session.stop()

@@ -19,6 +19,7 @@ from heliograph.engine.control_line import ControlLine
 from heliograph.engine.control_server import ControlServer
 from heliograph.engine.frames import Message, encode
 from heliograph.model.errors import EngineLost
+from heliograph.model.occurrence_log import logged
 
 SECRET = b"s" * 32
 SOON_S = 5.0
@@ -30,7 +31,7 @@ class Driver:
     def __init__(self) -> None:
         self.heard: queue.Queue[tuple[int, Message]] = queue.Queue()
         self.gone: queue.Queue[int] = queue.Queue()
-        self.server = ControlServer(SECRET, self._message, self.gone.put)
+        self.server = ControlServer(SECRET, self._message, self.gone.put, outbox=logged())
         self.address = self.server.start("127.0.0.1")
 
     def _message(self, lane: int, message: Message) -> None:
@@ -216,7 +217,9 @@ def test_a_driver_that_falls_silent_ends_the_line(driver: Driver, monkeypatch: p
 
 def test_a_lane_sends_heartbeats_by_itself() -> None:
     heard: queue.Queue[Message] = queue.Queue()
-    server = ControlServer(SECRET, lambda _lane, message: heard.put(message), lambda _lane: None)
+    server = ControlServer(
+        SECRET, lambda _lane, message: heard.put(message), lambda _lane: None, outbox=logged()
+    )
     lane = LaneEnd(server.start("127.0.0.1"))
     assert heard.get(timeout=SOON_S) == {"type": "heartbeat", "at": 0.5, "pulse": 1}
     lane.line.close()
@@ -235,6 +238,7 @@ def test_a_lane_that_is_frozen_is_gone_and_told_apart_from_one_that_ended(
         lambda _lane, _message: None,
         lambda lane: ends.put(("gone", lane)),
         on_silent=lambda lane: ends.put(("silent", lane)),
+        outbox=logged(),
     )
     address = server.start("127.0.0.1")
     lively = LaneEnd(address, lane=1)
@@ -267,6 +271,7 @@ def test_a_lane_whose_data_loop_stands_still_is_ended_though_its_line_lives(
         lambda _lane, _message: None,
         lambda lane: ends.put(("gone", lane)),
         on_silent=lambda lane: ends.put(("silent", lane)),
+        outbox=logged(),
     )
     lane = LaneEnd(server.start("127.0.0.1"), lane=2)
     time.sleep(0.5)
@@ -291,6 +296,7 @@ def test_a_lane_that_is_cut_off_is_told_as_silent_for_it_may_go_on(caplog: pytes
         lambda _lane, _message: ends.put(("up", 2)) if ends.empty() else None,
         lambda lane: ends.put(("gone", lane)),
         on_silent=lambda lane: ends.put(("silent", lane)),
+        outbox=logged(),
     )
     lane = LaneEnd(server.start("127.0.0.1"), lane=2)
     assert ends.get(timeout=SOON_S) == ("up", 2)
@@ -329,7 +335,9 @@ async def test_a_peer_that_is_cut_off_before_it_has_proven_anything_is_no_lane(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     told: list[object] = []
-    server = ControlServer(SECRET, lambda *said: told.append(said), told.append, on_silent=told.append)
+    server = ControlServer(
+        SECRET, lambda *said: told.append(said), told.append, on_silent=told.append, outbox=logged()
+    )
     peer = Unheard()
 
     reader = asyncio.StreamReader()
@@ -346,7 +354,7 @@ def test_any_other_word_of_a_lane_is_a_sign_of_life(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(control_server, "SILENCE_TICK_S", 0.05)
     monkeypatch.setattr(lane_lines, "SILENT_TICKS", 4)
     gone: queue.Queue[int] = queue.Queue()
-    server = ControlServer(SECRET, lambda _lane, _message: None, gone.put)
+    server = ControlServer(SECRET, lambda _lane, _message: None, gone.put, outbox=logged())
     lane = LaneEnd(server.start("127.0.0.1"))
     lane.pulse.still = True
     for _ in range(25):
@@ -518,7 +526,7 @@ def test_no_driver_at_the_address_ends_the_line_with_the_reason() -> None:
 
 
 def test_an_address_that_is_not_ours_is_an_engine_error_with_a_hint() -> None:
-    server = ControlServer(SECRET, lambda _lane, _message: None, lambda _lane: None)
+    server = ControlServer(SECRET, lambda _lane, _message: None, lambda _lane: None, outbox=logged())
     with pytest.raises(EngineLost) as caught:
         server.start("203.0.113.1")
     assert "203.0.113.1" in caught.value.message

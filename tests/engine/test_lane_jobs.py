@@ -12,6 +12,7 @@ from heliograph.engine import lane_jobs
 from heliograph.engine.lane_jobs import LaneJobs, cause_of, job_group
 from heliograph.engine.lane_task import LaneTicket, task_for
 from heliograph.engine.session import CONTEXT_STOPPED, Loss, Session
+from heliograph.model.occurrence_log import logged
 
 from .played_spark import SOON_S, PlayedSpark, until
 
@@ -19,7 +20,7 @@ SECRET = b"do not tell anybody of this one!"
 
 
 def jobs_on(spark: PlayedSpark, lost: list[Loss] | None = None) -> LaneJobs:
-    return LaneJobs(cast(Session, spark), (lost if lost is not None else []).append)
+    return LaneJobs(cast(Session, spark), (lost if lost is not None else []).append, logged())
 
 
 def ticket(lane: int = 3) -> LaneTicket:

@@ -12,6 +12,7 @@ from heliograph.engine.control_line import ControlLine
 from heliograph.engine.control_server import ControlServer
 from heliograph.engine.frames import Message
 from heliograph.engine.lane_log import WORDS_LIMIT, repeat, tell_driver
+from heliograph.model.occurrence_log import logged
 
 SECRET = b"s" * 32
 SOON_S = 5.0
@@ -117,7 +118,7 @@ def test_a_lanes_warning_goes_over_the_line_into_the_drivers_log(caplog: pytest.
             repeat(lane, message)
             heard.set()
 
-    server = ControlServer(SECRET, receive, lambda _: None)
+    server = ControlServer(SECRET, receive, lambda _: None, outbox=logged())
     line = ControlLine(
         server.start("127.0.0.1"),
         SECRET,

@@ -11,6 +11,7 @@ import pytest
 from heliograph.engine.control_server import ControlServer
 from heliograph.engine.lane_task import LaneTask, LaneTicket, unforeseen
 from heliograph.model.errors import Disconnected
+from heliograph.model.occurrence_log import logged
 
 SECRET = b"s" * 32
 
@@ -35,7 +36,7 @@ async def test_a_callback_that_raises_ends_the_lane_with_its_exception(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.CRITICAL, logger="asyncio")
-    server = ControlServer(SECRET, lambda _lane, _message: None, lambda _lane: None)
+    server = ControlServer(SECRET, lambda _lane, _message: None, lambda _lane: None, outbox=logged())
     address = server.start("127.0.0.1")
 
     def stumble() -> None:

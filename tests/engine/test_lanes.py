@@ -8,6 +8,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
@@ -22,10 +23,10 @@ from heliograph.engine.lane_task import LaneTask, LaneTicket
 from heliograph.engine.lanes import (
     LaneEvent,
     LaneGone,
-    LaneNotice,
     LaneProgress,
     LaneRevoked,
     Lanes,
+    LaneTold,
     LaneUp,
     SparkLost,
 )
@@ -33,12 +34,23 @@ from heliograph.engine.session import CONTEXT_STOPPED, Session
 from heliograph.engine.versions import versions
 from heliograph.model import clock
 from heliograph.model.clock import HoldingClock, clock_of_suspended_time, clock_of_waits
+from heliograph.model.events import Event, Trouble
+from heliograph.model.occurrence import encode_occurrence, of_trouble
+from heliograph.model.occurrence_log import logged
+from heliograph.model.outbox import Outbox
 from heliograph.model.partition_status import encode_row
 from heliograph.model.settings import SparkSettings
 from tests.controller.observed import partition, progress
 
 from .played_spark import SOON_S, PlayedSpark, until
 
+AT = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
+RACES = tuple(
+    of_trouble(
+        partition(), Trouble(Event.RACED, f"another copier had appended offset {at} before", at, at + 3), AT
+    )
+    for at in (5, 8)
+)
 HELLO: Message = {"type": "hello", "pid": 42, "host": "there", "versions": versions()}
 
 
@@ -58,13 +70,14 @@ class Run:
             7_000_000,
             self.events.append,
             self._grants,
+            logged(),
             make_session=self._session,
             clock=self.clock,
         )
         self.lanes.start(1)
         until(lambda: self.spark.pools)
 
-    def _session(self, _settings: SparkSettings, **options: Any) -> Session:
+    def _session(self, _settings: SparkSettings, _outbox: Outbox, **options: Any) -> Session:
         self.session_options = options
         return cast(Session, self.spark)
 
@@ -276,7 +289,7 @@ def test_what_a_lane_says_is_told_as_events_in_order(run: Run) -> None:
         run,
         HELLO,
         {"type": "progress", "partitions": [encode_row(row)]},
-        {"type": "notice", "partition": where, "event": "raced", "words": "it is over"},
+        {"type": "occurrences", "occurrences": [encode_occurrence(each) for each in RACES]},
         {"type": "revoked", "partition": where, "clean": False},
         {"type": "something of a later release"},
     )
@@ -284,7 +297,7 @@ def test_what_a_lane_says_is_told_as_events_in_order(run: Run) -> None:
     assert run.events == [
         LaneUp(0, 42, "there", None),
         LaneProgress(0, (row,)),
-        LaneNotice(0, where, "raced", "it is over"),
+        LaneTold(0, RACES),
         LaneRevoked(0, where, clean=False),
     ]
     lane.line.close()

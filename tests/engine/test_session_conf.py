@@ -21,6 +21,7 @@ from heliograph.engine.spark_conf import (
     network_warning,
 )
 from heliograph.model.errors import UsageError
+from heliograph.model.occurrence_log import logged
 from heliograph.model.settings import MIB, SparkSettings
 
 DIRECTORY = Path("/somewhere/of/its/own")
@@ -194,21 +195,21 @@ def test_a_local_spark_is_not_warned_of() -> None:
 @pytest.mark.parametrize("value", ["true", "TRUE", " true "])
 def test_speculation_is_refused_with_the_reason(value: str) -> None:
     with pytest.raises(UsageError, match="two copiers of one partition") as refused:
-        Session(SparkSettings(conf={"spark.speculation": value}))
+        Session(SparkSettings(conf={"spark.speculation": value}), logged())
     assert refused.value.hint
     check_conf({"spark.speculation": "false"})
 
 
 def test_a_limit_on_the_address_space_of_lanes_is_refused_with_the_reason() -> None:
     with pytest.raises(UsageError, match="address space") as refused:
-        Session(SparkSettings(conf={"spark.executor.pyspark.memory": "1g"}))
+        Session(SparkSettings(conf={"spark.executor.pyspark.memory": "1g"}), logged())
     assert "lane_memory" in refused.value.hint
 
 
 def test_a_spark_that_somebody_else_started_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     with pytest.raises(UsageError, match="spark-submit") as refused:
-        Session(SparkSettings())
+        Session(SparkSettings(), logged())
     assert "heliograph run" in refused.value.hint
 
 

@@ -14,6 +14,7 @@ import pytest
 from heliograph.engine import session
 from heliograph.engine.session import Session
 from heliograph.model.errors import UsageError
+from heliograph.model.occurrence_log import logged
 from heliograph.model.settings import SparkSettings
 
 SPARK_LIMIT_S = 120
@@ -66,7 +67,7 @@ def test_what_cannot_work_is_refused_wherever_spark_has_it_from_and_spark_is_end
 ) -> None:
     spark = started(monkeypatch, **{key: value})
     with pytest.raises(UsageError, match=reason) as refused:
-        Session(SparkSettings())
+        Session(SparkSettings(), logged())
     assert "spark-defaults.conf" in refused.value.hint
     assert spark.ended == ["context", "JVM"]
     assert not list(tmp_path.iterdir())
@@ -74,7 +75,7 @@ def test_what_cannot_work_is_refused_wherever_spark_has_it_from_and_spark_is_end
 
 def test_a_spark_whose_defaults_can_work_stays_up(monkeypatch: pytest.MonkeyPatch) -> None:
     spark = started(monkeypatch, spark_speculation="false", spark_ui_enabled="false")
-    running = Session(SparkSettings())
+    running = Session(SparkSettings(), logged())
     assert spark.ended == []
     running.stop()
 
@@ -83,9 +84,10 @@ _START = """\
 import psutil
 from heliograph.engine.session import Session
 from heliograph.model.errors import UsageError
+from heliograph.model.occurrence_log import logged
 from heliograph.model.settings import SparkSettings
 try:
-    Session(SparkSettings(master="local[1]"))
+    Session(SparkSettings(master="local[1]"), logged())
 except UsageError as refused:
     print(refused.message)
 print(psutil.Process().children(recursive=True))

@@ -19,6 +19,7 @@ import json, logging, os, signal, sys
 from heliograph.engine.lane_jobs import cause_of
 from heliograph.engine.session import Session
 from heliograph.model.errors import EngineLost
+from heliograph.model.occurrence_log import logged
 from heliograph.model.settings import SparkSettings
 
 class Kept(logging.Handler):
@@ -48,7 +49,7 @@ def ready(rows):
 def die(rows):
     os.kill(os.getpid(), signal.SIGKILL)
 
-session = Session(SparkSettings(master="local[1]"))
+session = Session(SparkSettings(master="local[1]"), logged())
 told["loaded"] = session.context.parallelize([0], 1).mapPartitions(modules).collect()[0]
 told["ready"] = session.context.parallelize([0], 1).mapPartitions(ready).collect()
 try:
@@ -60,10 +61,10 @@ session.stop()
 told["debug"] = Kept.lines
 for name, master in (("refusal", "sparc://nowhere:1"), ("refusal by Java", "local[x]")):
     try:
-        Session(SparkSettings(master=master))
+        Session(SparkSettings(master=master), logged())
     except EngineLost as problem:
         told[name] = problem.message
-again = Session(SparkSettings(master="local[1]"))
+again = Session(SparkSettings(master="local[1]"), logged())
 told["again"] = again.context.parallelize([7], 1).collect()
 again.stop()
 print(json.dumps(told))

@@ -9,7 +9,8 @@ import time
 import pytest
 
 from heliograph.engine import spark_lines
-from heliograph.engine.spark_lines import LAST_WORDS, SparkLines, level_of
+from heliograph.engine.spark_lines import LAST_WORDS, SparkLines, is_loud
+from heliograph.model.occurrence_log import logged
 
 SOON_S = 5.0
 
@@ -29,7 +30,7 @@ SOON_S = 5.0
     ],
 )
 def test_what_is_told_in_our_own_words_is_for_debugging(line: str) -> None:
-    assert level_of(line) == logging.DEBUG
+    assert not is_loud(line)
 
 
 @pytest.mark.parametrize(
@@ -43,11 +44,11 @@ def test_what_is_told_in_our_own_words_is_for_debugging(line: str) -> None:
     ],
 )
 def test_what_concerns_spark_as_a_whole_is_an_error(line: str) -> None:
-    assert level_of(line) == logging.ERROR
+    assert is_loud(line)
 
 
 def printed(*lines: str) -> SparkLines:
-    read = SparkLines()
+    read = SparkLines(logged())
     os.write(read.writing, "".join(f"{line}\n" for line in lines).encode())
     read.given()
     return read
@@ -78,14 +79,14 @@ def test_a_line_without_end_is_told_in_pieces(
 
 
 def test_bytes_that_are_no_text_do_not_end_the_reading() -> None:
-    read = SparkLines()
+    read = SparkLines(logged())
     os.write(read.writing, b"\xff\xfe\nstill read\n")
     read.given()
     assert read.last_words(SOON_S)[-1] == "still read"
 
 
 def test_words_of_a_jvm_that_goes_on_are_not_waited_for() -> None:
-    read = SparkLines()
+    read = SparkLines(logged())
     begun = time.monotonic()
     assert read.last_words(0.1) == []
     assert time.monotonic() - begun < SOON_S

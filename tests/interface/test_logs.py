@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from heliograph.engine.lane_log import repeat
 from heliograph.interface.cli import logs
 from heliograph.interface.cli.logs import Level, LogFormat
-from heliograph.model.events import Event
+from heliograph.model.events import Event, Trouble
+from heliograph.model.occurrence import Occurrence, of_trouble
+from heliograph.model.occurrence_log import LINES, logged
+from heliograph.model.outbox import Outbox
+from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import StopReason
 
 log = logging.getLogger("heliograph")
+BARE = {"at", "level", "logger", "message", "event"}
 
 
 @pytest.fixture(autouse=True)
@@ -64,9 +70,55 @@ def test_every_code_reaches_machines_as_it_is_written(
     log.error("something about Zürich:0", extra={"event": code})
     (line,) = lines(capsys)
     told = json.loads(line)
-    assert set(told) == {"at", "level", "logger", "message", "event"}
+    assert set(told) == BARE
     assert (told["event"], told["level"]) == (code.value, "error")
     assert told["message"] == "something about Zürich:0"
+
+
+def told_of(code: Event | StopReason, **fields: Any) -> Outbox:
+    outbox = logged()
+    outbox.put(Occurrence(at=datetime.now(UTC), code=code, message="it is so", **fields))
+    return outbox
+
+
+def test_machines_get_the_fields_that_apply_and_the_message_stays_for_people(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logs.configure(form=LogFormat.json)
+    where = MirrorPartition("sf-to-nyc", "orders", "sf.orders", 0)
+    told_of(StopReason.LOST, hint="raise it", first_offset=5, next_offset=9, **where._asdict())
+    told_of(Event.LANE_GONE)
+    stop, gone = (json.loads(line) for line in lines(capsys))
+    assert (stop["message"], stop["level"], stop["event"]) == ("it is so (hint: raise it)", "error", "lost")
+    fields = {"hint": "raise it", "first_offset": 5, "next_offset": 9, **where._asdict()}
+    assert {name: stop[name] for name in stop if name not in BARE} == fields
+    assert set(gone) == BARE
+    assert (gone["message"], gone["level"], gone["event"]) == ("it is so", "warning", "lane_gone")
+
+
+def test_a_line_that_stands_for_many_says_so_to_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(form=LogFormat.json)
+    where = MirrorPartition("sf-to-nyc", "orders", "orders", 0)
+    outbox = logged()
+    for _ in range(LINES + 3):
+        outbox.put(of_trouble(where, Trouble(Event.RACED, "another was first"), datetime.now(UTC)))
+    outbox.flush(over=True)
+    *each, last = (json.loads(line) for line in lines(capsys))
+    assert [line.get("joined") for line in each] == [None] * LINES
+    assert (last["joined"], last["event"], last["level"]) == (3, "raced", "warning")
+
+
+def test_people_get_no_fields_but_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure()
+    told_of(StopReason.LOST, hint="raise it", link="sf-to-nyc", first_offset=5)
+    (line,) = lines(capsys)
+    assert line.endswith("ERROR   heliograph: [lost] it is so (hint: raise it)")
+
+
+def test_what_spark_tells_is_logged_beside_what_else_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure()
+    told_of(Event.SPARK_ERROR)
+    assert lines(capsys)[0].endswith("ERROR   heliograph.spark: [spark_error] it is so")
 
 
 @pytest.mark.parametrize("form", list(LogFormat))

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from heliograph.controller.board import Board
 from heliograph.interface.cli import run_display
 from heliograph.interface.cli.run_display import LINE_EVERY_S, display_for, facts, sentence
+from heliograph.model.events import Event
+from heliograph.model.outbox import Outbox
 from heliograph.model.states import STANDING_BY
 from tests.controller.observed import LINK, copy, partition, progress, refusal
 
@@ -33,7 +35,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def mirror_of(
-    board: Board | None = None, *, phase: str = "copying", lanes: tuple[int | None, ...] = ()
+    board: Board | None = None,
+    *,
+    phase: str = "copying",
+    lanes: tuple[int | None, ...] = (),
+    outbox: Outbox | None = None,
 ) -> Any:
     return SimpleNamespace(
         board=board or Board([], []),
@@ -41,6 +47,7 @@ def mirror_of(
         lanes=[SimpleNamespace(pid=pid) for pid in lanes],
         settings=SimpleNamespace(links=[LINK]),
         ui_address="http://spark.example:4040",
+        outbox=outbox or Outbox(),
     )
 
 
@@ -168,10 +175,15 @@ def test_a_terminal_gets_a_panel_with_the_same_sentence_even_with_nothing_to_cop
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("TERM", "xterm")
-    mirror = mirror_of(board)
+    outbox = Outbox()
+    for code in (Event.LANE_UP, Event.RACED, Event.LANE_GONE, Event.RACED):
+        outbox.tell(code, "as it was told")
+    mirror = mirror_of(board, outbox=outbox)
     with display_for() as show:
         show(mirror)
     shown = terminal.getvalue()
+    assert "2 raced, 1 lane_gone" in shown
+    assert "lane_up" not in shown  # for information only
     assert sentence(facts(mirror)) in shown
     assert "Spark UI: http://spark.example:4040" in shown
     assert "%" in shown

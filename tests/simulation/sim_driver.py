@@ -106,7 +106,9 @@ class SimDriver(Process):
             cancel_all=lambda: None,
         )  # fmt: skip
 
-        def make_server(_secret: bytes, on_message: Any, on_gone: Any, *, on_silent: Any) -> ControlServer:
+        def make_server(
+            _secret: bytes, on_message: Any, on_gone: Any, *, on_silent: Any, **_options: Any
+        ) -> ControlServer:
             self.server = SimServer(self, on_message, on_gone, on_silent)
             return cast(ControlServer, self.server)
 

@@ -71,16 +71,16 @@ class Board:
         if old is not None:
             self._sums[key.link].count(old, -1)
 
-    def report(self, lane: int, progress: PartitionStatus) -> tuple[PartitionStatus, PartitionStatus] | None:
-        """Take in a lane's report; the row before and after."""
+    def report(self, lane: int, progress: PartitionStatus) -> None:
+        """Take in a lane's report."""
         old = self.rows.get(progress.partition)
         if old is None or old.refused:  # a lane that has not heard of the plan yet
-            return None
+            return
         counted = (progress.records, progress.size_bytes)
         seen = self._seen.get(progress.partition, NOTHING)
         seen = seen if counted[1] >= seen[1] else NOTHING  # a lane that has begun anew
         self._seen[progress.partition] = counted
-        new = progress._replace(
+        row = progress._replace(
             next_offset=old.next_offset if progress.next_offset is None else progress.next_offset,
             source_end=max(progress.source_end or 0, old.source_end or 0),
             records=old.records + counted[0] - seen[0],
@@ -91,8 +91,7 @@ class Board:
             # A lane knows a position only from a resynchronisation.
             compared=old.compared or progress.next_offset is not None,
         )
-        self._put(new)
-        return old, new
+        self._put(row)
 
     def lane_gone(self, lane: int) -> None:
         for key in [key for key, row in self.rows.items() if row.lane == lane]:
@@ -117,8 +116,8 @@ class Board:
         copies: Iterable[CopyPartition],
         refusals: Iterable[RefusePartition],
         left: Iterable[LeavePartition] = (),
-    ) -> list[PartitionStatus]:
-        """A link's rows, as planned just now; those that are refused and were not stopped before."""
+    ) -> list[RefusePartition]:
+        """A link's rows, as planned just now; the refusals of those that were not stopped before."""
         known = {key: row for key, row in self.rows.items() if key.link == link}
         for key in known:
             self._uncount(key)
@@ -127,11 +126,11 @@ class Board:
         for row in (*map(_pending, copies), *map(_left, left)):
             self._put(_continued(known.get(row.partition), row))
         told = []
-        for row in map(_refused, refusals):
-            before = known.get(row.partition)
+        for refusal in refusals:
+            before, row = known.get(refusal.partition), _refused(refusal)
             self._put(_continued(before, row) if before and _stopped_by_lane(before) else row)
             if before is None or before.state is not PartitionState.STOPPED:
-                told.append(row)
+                told.append(refusal)
         return told
 
     def lane_waits(self, partitions: Iterable[MirrorPartition], trouble: str, hint: str) -> None:

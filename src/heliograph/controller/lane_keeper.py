@@ -5,7 +5,6 @@ A lane that hangs (lane_health.py) is ended and its partitions move, just like o
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from heliograph.engine.assignment import encode_assignment
 from heliograph.engine.lanes import LaneGone, LaneRevoked, Lanes, LaneUp
 from heliograph.model.errors import EngineLost
 from heliograph.model.events import Event
+from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import PartitionState
 
@@ -25,8 +25,6 @@ HELLO_LIMIT_S = 60.0  # executors may have to start first, and unpack an archive
 NO_SLOT_HINT = (
     "lower `lanes`, or give Spark more cores or executors: a lane holds one slot for as long as it lives"
 )
-
-log = logging.getLogger("heliograph")
 
 
 @dataclass(slots=True)
@@ -49,6 +47,7 @@ class LaneKeeper:
         board: Board,
         link_clusters: Iterable[LinkClusters],
         flight_s: Mapping[str, float],
+        outbox: Outbox,
         *,
         count: int,
         now: float,
@@ -56,6 +55,7 @@ class LaneKeeper:
         self.lanes = [LaneView(lane, away_since=now) for lane in range(count)]
         self._engine = engine
         self._board = board
+        self._outbox = outbox
         self._link_clusters = {each.link: each for each in link_clusters}
         self._placement = Placement(count, flight_s, now)
         self._health = LaneHealth(now)
@@ -85,13 +85,8 @@ class LaneKeeper:
             self.gone(LaneGone(event.lane, silent=True), now)
         view.pid, view.host, view.missed = event.pid, event.host, False
         self._placement.lane_up(event.lane, now)
-        log.info(
-            "lane %d is up on %s (process %d)",
-            event.lane,
-            event.host,
-            event.pid,
-            extra={"event": Event.LANE_UP},
-        )
+        words = f"lane {event.lane} is up on {event.host} (process {event.pid})"
+        self._outbox.tell(Event.LANE_UP, words)
 
     def gone(self, event: LaneGone, now: float) -> None:
         view = self.lanes[event.lane]
@@ -107,11 +102,8 @@ class LaneKeeper:
         )
         self._board.lane_gone(event.lane)
         self._health.lane_gone(event.lane)
-        log.warning(
-            "lane %d is gone; its partitions wait until it is back, or move to another lane",
-            event.lane,
-            extra={"event": Event.LANE_HUNG if hung else Event.LANE_GONE},
-        )
+        words = f"lane {event.lane} is gone; its partitions wait until it is back, or move to another lane"
+        self._outbox.tell(Event.LANE_HUNG if hung else Event.LANE_GONE, words)
 
     def revoked(self, event: LaneRevoked, now: float) -> None:
         self._placement.let_go(event.partition, event.lane, now, clean=event.clean)
@@ -148,11 +140,10 @@ class LaneKeeper:
             if self.lanes[lane].pid is None or lane in self._hung:
                 continue
             self._hung.add(lane)
-            log.warning(
-                "lane %d has work to do and has not advanced for %.0f s: it is ended and its partitions move",
-                lane,
-                ADVANCE_LIMIT_S,
-                extra={"event": Event.LANE_HUNG},
+            self._outbox.tell(
+                Event.LANE_HUNG,
+                f"lane {lane} has work to do and has not advanced for {ADVANCE_LIMIT_S:.0f} s: it is ended and its"
+                " partitions move",
             )
             self._engine.abandon(lane)
         self._miss_lanes(now)
@@ -164,6 +155,6 @@ class LaneKeeper:
                 trouble = (
                     f"lane {view.lane} has no Spark slot yet: it has not come up for {HELLO_LIMIT_S:.0f} s"
                 )
-                log.warning("%s (hint: %s)", trouble, NO_SLOT_HINT, extra={"event": Event.FEW_LANES})
+                self._outbox.tell(Event.FEW_LANES, trouble, hint=NO_SLOT_HINT)
                 if all(v.pid is None for v in self.lanes):
                     self._board.lane_waits(list(self._board.rows), trouble, NO_SLOT_HINT)

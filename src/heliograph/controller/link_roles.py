@@ -14,7 +14,6 @@ Owns the elections. Must not know lanes: it tells what happens as events.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -26,10 +25,9 @@ from heliograph.controller.preparation import prepare
 from heliograph.controller.role_words import LastingTrouble, holders_of, tell_active, tell_standby
 from heliograph.model.errors import ClusterUnreachable
 from heliograph.model.events import Event
+from heliograph.model.outbox import Outbox
 
 TRY_AGAIN_S = 5.0
-
-log = logging.getLogger("heliograph")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +65,13 @@ class LinkRoles:
         clusters: Clusters,
         cluster_ids: dict[str, tuple[str, str]],
         on_event: Callable[[RoleEvent], None],
+        outbox: Outbox,
         make_drivership: Callable[..., Drivership] = Drivership,
     ) -> None:
         self.roles: dict[str, Role] = {link: Seeking() for link in cluster_ids}
         self._clusters = clusters
         self._on_event = on_event
+        self._outbox = outbox
         self._terms: dict[str, Active] = {}  # of the links that are ours
         self._behind: dict[str, Standby] = {}  # those whose topics are all held by others
         self._left: dict[str, tuple[LeavePartition, ...]] = {}  # of those that are prepared
@@ -79,7 +79,7 @@ class LinkRoles:
         self._ready: set[str] = set()  # prepared, and not withdrawn since
         self._granted: frozenset[str] = frozenset()  # replaced, never changed: other threads read it
         self._preparing: dict[str, asyncio.Task[None]] = {}
-        self._trouble = LastingTrouble(self._problem_of)
+        self._trouble = LastingTrouble(self._problem_of, outbox)
         candidates = [
             Candidate(
                 claim=clusters.link(link).claim,
@@ -136,7 +136,7 @@ class LinkRoles:
 
     def _stand_by(self, link: str, role: Standby) -> None:
         self.roles[link] = role
-        tell_standby(link, role)
+        tell_standby(self._outbox, link, role)
 
     def _problem_of(self, link: str) -> str | None:
         role = self.roles[link]
@@ -189,11 +189,12 @@ class LinkRoles:
                 todo = await prepare(
                     self._clusters,
                     link,
+                    self._outbox,
                     self._mirrored[link],
                     lambda of, topic: term.held_by(of.name, of.target_topic(topic)),
                 )
             except ClusterUnreachable as problem:
-                log.warning("link %s: %s", link, problem.message, extra={"event": Event.CLUSTER_AWAY})
+                self._outbox.tell(Event.CLUSTER_AWAY, f"link {link}: {problem.message}", link=link)
                 await asyncio.sleep(TRY_AGAIN_S)
             else:
                 self._ready.add(link)
@@ -202,7 +203,7 @@ class LinkRoles:
                 if todo.left and not todo.partitions:
                     self._stand_behind(link, holders_of(todo))
                 else:
-                    tell_active(link, term.generation, todo)
+                    tell_active(self._outbox, link, term.generation, todo)
                 self._on_event(Prepared(link, todo))
                 return
 

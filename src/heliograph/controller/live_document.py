@@ -14,6 +14,7 @@ from heliograph.controller.mirror import Mirror
 from heliograph.controller.snapshot import LinkAway, LinkSnapshot
 from heliograph.model.link import Link
 from heliograph.model.link_status import LinkStatus, RoleName, decode_link, encode_link
+from heliograph.model.occurrence import encode_occurrence
 from heliograph.model.partition_status import Document, PartitionStatus, decode_document, encode_document
 
 Surveyed = LinkSnapshot | LinkAway
@@ -25,6 +26,10 @@ def live_document(mirror: Mirror) -> Document:
         "links": {link.name: encode_link(_link_status(mirror, link)) for link in mirror.settings.links},
         "lanes": [{"lane": lane.lane, "pid": lane.pid, "host": lane.host} for lane in mirror.lanes],
         "partitions": [encode_document(row) for row in mirror.board.rows.values()],
+        "events": {
+            "counts": mirror.outbox.counts,
+            "last": [encode_occurrence(each) for each in mirror.outbox.last],
+        },
     }
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import os
 import socket
 import tempfile
@@ -19,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from heliograph.model.events import Event
+from heliograph.model.outbox import Outbox
 
 READ_TIMEOUT_S = 2.0
 READ_LIMIT_BYTES = 64 << 20
 
 Document = dict[str, Any]
-
-log = logging.getLogger(__name__)
 
 
 def runtime_directory() -> Path:
@@ -36,8 +34,9 @@ def runtime_directory() -> Path:
 class LiveSocket:
     """`describe()` gives the document; it is called on the event loop for each connection."""
 
-    def __init__(self, describe: Callable[[], Document]) -> None:
+    def __init__(self, describe: Callable[[], Document], outbox: Outbox) -> None:
         self._describe = describe
+        self._outbox = outbox
         self._path = runtime_directory() / f"{os.getpid()}.sock"
         self._server: asyncio.Server | None = None
 
@@ -48,8 +47,8 @@ class LiveSocket:
             self._path.unlink(missing_ok=True)
             self._server = await asyncio.start_unix_server(self._answer, self._path)
         except OSError as problem:
-            words = "`heliograph status` cannot ask this mirror: %s: %s"
-            log.warning(words, self._path, problem, extra={"event": Event.NO_STATUS})
+            words = f"`heliograph status` cannot ask this mirror: {self._path}: {problem}"
+            self._outbox.tell(Event.NO_STATUS, words)
 
     async def stop(self) -> None:
         if self._server is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from heliograph.controller.balance import cap_lanes, lane_count
@@ -20,27 +20,30 @@ from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Drivership, Role
 from heliograph.controller.lane_keeper import LaneKeeper, LaneView
 from heliograph.controller.link_roles import Failed, LinkRoles, Prepared, RoleEvent, StoodDown
-from heliograph.controller.plan import Plan, plan
+from heliograph.controller.plan import Plan, RefusePartition, plan
 from heliograph.controller.start_times import StartTimes, Step
 from heliograph.copier.lease import ALIVE_S
 from heliograph.engine.lanes import (
     LaneEvent,
     LaneGone,
-    LaneNotice,
     LaneProgress,
     LaneRevoked,
     Lanes,
+    LaneTold,
     LaneUp,
     SparkLost,
 )
 from heliograph.engine.spark_conf import is_local
 from heliograph.engine.starting import Starting
-from heliograph.model.clock import clock_of_waits
+from heliograph.model.clock import clock_of_waits, time_of_day
 from heliograph.model.errors import ClusterUnreachable, EngineLost
 from heliograph.model.events import Event
+from heliograph.model.occurrence import Occurrence, of_stop
+from heliograph.model.occurrence_log import logged
+from heliograph.model.outbox import Outbox
 from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.settings import Settings
-from heliograph.model.states import STANDING_BY, PartitionState
+from heliograph.model.states import STANDING_BY
 
 DISCOVERY_S = 5.0
 WATCH_S = 1.0
@@ -57,7 +60,7 @@ MirrorEvent = LaneEvent | RoleEvent
 
 class Mirror:
     """One run. `on_tick(mirror)` is called a few times a second, for displays. `age_s`: how long the process has been
-    running already."""
+    running already. `outbox`: through which operators are told; by default the log is all that listens."""
 
     def __init__(
         self,
@@ -69,8 +72,10 @@ class Mirror:
         make_lanes: Callable[..., Lanes] = Lanes,
         make_drivership: Callable[..., Drivership] = Drivership,
         age_s: float = 0.0,
+        outbox: Outbox | None = None,
     ) -> None:
         self.settings = settings
+        self.outbox = outbox or logged()
         self.board = Board([], [], planned=False)
         self.cluster_ids: dict[str, tuple[str, str]] = {}  # by link: source, target
         self.ui_address: str | None = None
@@ -140,8 +145,7 @@ class Mirror:
             return
         self._times.reached(Step.PLANNED)
         self.board = Board(todo.copies, todo.refusals)
-        for row in self.board.stopped:
-            _say_stopped(row)
+        self._tell_refused(todo.refusals)
         if todo.copies and not self._stop.is_set():
             self._roles = self._elect()
             await self._start_lanes(self._starting, len(todo.copies))
@@ -157,7 +161,7 @@ class Mirror:
         while True:
             for warning in todo.warnings if todo else ():
                 if warning not in told:
-                    log.warning("%s", warning, extra={"event": Event.PLAN_WARNING})
+                    self.outbox.tell(Event.PLAN_WARNING, warning)
                 told.add(warning)
             if todo is not None and (todo.partitions or self._until_caught_up):
                 return todo
@@ -173,8 +177,8 @@ class Mirror:
         try:
             return await self._observe_and_plan()
         except ClusterUnreachable as problem:
-            words = "%s; trying again in %.0f s"
-            log.warning(words, problem.message, DISCOVERY_S, extra={"event": Event.CLUSTER_AWAY})
+            words = f"{problem.message}; trying again in {DISCOVERY_S:.0f} s"
+            self.outbox.tell(Event.CLUSTER_AWAY, words)
             return None
 
     async def _observe_and_plan(self) -> Plan:
@@ -185,15 +189,16 @@ class Mirror:
     # -- which links are ours
 
     def _elect(self) -> LinkRoles:
-        roles = LinkRoles(self._clusters, self.cluster_ids, self._events.put_nowait, self._make_drivership)
+        roles = LinkRoles(
+            self._clusters, self.cluster_ids, self._events.put_nowait, self.outbox, self._make_drivership
+        )
         roles.start()
         return roles
 
     def _prepared(self, link: str, todo: Plan) -> None:
         assert self._keeper is not None
         assert self._roles is not None
-        for row in self.board.adopt(link, todo.copies, todo.refusals, todo.left):
-            _say_stopped(row)
+        self._tell_refused(self.board.adopt(link, todo.copies, todo.refusals, todo.left))
         now = clock_of_waits()
         # Lanes of the driver before us may go on for a while, and what they sent may arrive even later.
         clear_at = now + ALIVE_S + self._clusters.flight_s(link)
@@ -220,7 +225,7 @@ class Mirror:
                 loop.call_soon_threadsafe(self._events.put_nowait, event)
 
         spark, memory_bytes = self.settings.spark, self.settings.lane_memory_bytes
-        return Starting(lambda: self._make_lanes(spark, memory_bytes, hand_over, self._grants))
+        return Starting(lambda: self._make_lanes(spark, memory_bytes, hand_over, self._grants, self.outbox))
 
     def _grants(self) -> Mapping[str, float]:
         """Asked from other threads, and by lanes only: these are started after the election has begun."""
@@ -242,6 +247,7 @@ class Mirror:
             self.board,
             self._clusters.link_clusters(),
             {link.name: self._clusters.flight_s(link.name) for link in settings.links},
+            self.outbox,
             count=count,
             now=clock_of_waits(),
         )
@@ -252,15 +258,11 @@ class Mirror:
         wanted = lane_count(self.settings.lanes, slots=slots, partitions=partitions)
         count = cap_lanes(wanted, local_slots)
         if count < wanted:
-            log.warning(
-                "lanes: %d wanted, %s has %d slot(s): %d lane(s) are started (hint: a larger spark.master, such as"
-                " local[%d])",
-                wanted,
-                self.settings.spark.master,
-                count,
-                count,
-                wanted,
-                extra={"event": Event.FEW_LANES},
+            self.outbox.tell(
+                Event.FEW_LANES,
+                f"lanes: {wanted} wanted, {self.settings.spark.master} has {count} slot(s): {count} lane(s) are"
+                " started",
+                hint=f"a larger spark.master, such as local[{wanted}]",
             )
         return count
 
@@ -289,6 +291,7 @@ class Mirror:
 
     def _show(self, now: float) -> None:
         self.board.sample(now)
+        self.outbox.flush()
         standing_by = self._roles is not None and self._roles.standing_by
         holds = any(todo.partitions or not todo.left for todo in self._adopted.values())
         self.phase = "copying" if holds else STANDING_BY if standing_by else "electing"
@@ -320,10 +323,9 @@ class Mirror:
             case LaneProgress(number, rows):
                 if not self._times.complete and any(progress.records for progress in rows):
                     self._times.reached(Step.FIRST_RECORD)
-                for progress in rows:
-                    _say_change(self.board.report(number, progress))
-            case LaneNotice(_, partition, code, words):
-                log.warning("%s: %s", partition, words, extra={"event": code})
+                self._report(number, rows)
+            case LaneTold(_, occurrences):
+                self._tell(occurrences)
             case LaneRevoked():
                 self._keeper.revoked(event, now)
             case LaneGone():
@@ -332,6 +334,18 @@ class Mirror:
                 raise EngineLost(
                     why, hint=f"start the mirror again: it goes on where the target ends; {hint}"
                 )
+
+    def _report(self, lane: int, rows: Iterable[PartitionStatus]) -> None:
+        for progress in rows:
+            self.board.report(lane, progress)
+
+    def _tell(self, occurrences: Iterable[Occurrence]) -> None:
+        for occurrence in occurrences:
+            self.outbox.put(occurrence)
+
+    def _tell_refused(self, refusals: Iterable[RefusePartition]) -> None:
+        at = time_of_day()
+        self._tell(of_stop(each.partition, each.why.as_stop(), at) for each in refusals)
 
     # -- the end
 
@@ -346,7 +360,16 @@ class Mirror:
                     local = is_local(self.settings.spark.master)
                     await asyncio.to_thread(self._starting.give_up, GIVE_UP_LIMIT_S, kill=local)
         finally:
+            self._tell_rest()
             await self._clusters.aclose()
+
+    def _tell_rest(self) -> None:
+        """What lanes have said and nobody has taken in yet."""
+        while not self._events.empty():
+            match self._events.get_nowait():
+                case LaneTold(_, occurrences):
+                    self._tell(occurrences)
+        self.outbox.flush(over=True)
 
     async def _step_down(self, *, leave: bool = True) -> None:
         """After the lanes have drained a standby may take over at once. One that has not may still append under its
@@ -366,8 +389,9 @@ class Mirror:
                     event = await self._events.get()
                     match event:
                         case LaneProgress(number, rows):
-                            for progress in rows:
-                                self.board.report(number, progress)
+                            self._report(number, rows)
+                        case LaneTold(_, occurrences):
+                            self._tell(occurrences)
                         case LaneGone(number):
                             lanes[number].pid = None
                         case SparkLost():
@@ -376,8 +400,8 @@ class Mirror:
                             lanes[number].pid = pid
                             engine.send(number, [{"type": "stop"}])
         except TimeoutError:
-            words = "a lane did not drain in %.0f s; the target tells the next run"
-            log.warning(words, DRAIN_LIMIT_S, extra={"event": Event.NOT_DRAINED})
+            words = f"a lane did not drain in {DRAIN_LIMIT_S:.0f} s; the target tells the next run"
+            self.outbox.tell(Event.NOT_DRAINED, words)
             return False
         return True
 
@@ -387,18 +411,3 @@ class Mirror:
                 return await self._stop.wait()
         except TimeoutError:
             return False
-
-
-def _say_change(change: tuple[PartitionStatus, PartitionStatus] | None) -> None:
-    if change is None:
-        return
-    old, new = change
-    if new.state is PartitionState.STOPPED and old.state is not PartitionState.STOPPED:
-        _say_stopped(new)
-    elif new.trouble is not None and new.trouble != old.trouble:
-        log.warning("%s: %s; recovering", new.partition, new.trouble, extra={"event": new.event})
-
-
-def _say_stopped(row: PartitionStatus) -> None:
-    words = "%s is stopped: %s (hint: %s)"
-    log.error(words, row.partition, row.error, row.hint, extra={"event": row.reason})

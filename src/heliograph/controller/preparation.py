@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -10,16 +9,18 @@ from heliograph.controller.act import create
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.plan import CreateTopic, HeldBy, Plan, RefusePartition, plan
 from heliograph.model.admission import Refused
+from heliograph.model.clock import time_of_day
 from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.events import Event
+from heliograph.model.occurrence import Occurrence
+from heliograph.model.outbox import Outbox
 from heliograph.model.states import StopReason
-
-log = logging.getLogger("heliograph")
 
 
 async def prepare(
     clusters: Clusters,
     link: str,
+    outbox: Outbox,
     mirrored: Collection[str] = (),
     held_by: HeldBy = lambda _link, _topic: None,
 ) -> Plan:
@@ -43,19 +44,20 @@ async def prepare(
             failed[creation.topic] = _not_created(creation, problem.message)
             continue
         for warning in made.warnings:
-            log.warning("%s", warning, extra={"event": Event.PLAN_WARNING})
+            outbox.tell(Event.PLAN_WARNING, warning, link=link)
         if made.new:
             created.append(creation)
-            _say_created(creation)
+            outbox.put(_created(creation))
     return replace(_without(todo, failed), creations=tuple(created))
 
 
-def _say_created(creation: CreateTopic) -> None:
-    log.info(
-        "created topic %s (%d partitions)",
-        creation.topic,
-        creation.shape.partitions,
-        extra={"event": Event.TOPIC_CREATED},
+def _created(creation: CreateTopic) -> Occurrence:
+    return Occurrence(
+        at=time_of_day(),
+        code=Event.TOPIC_CREATED,
+        message=f"created topic {creation.topic} ({creation.shape.partitions} partitions)",
+        link=creation.link,
+        target_topic=creation.topic,
     )
 
 

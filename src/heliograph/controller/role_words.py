@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 
 from heliograph.controller.drivership import Standby
 from heliograph.controller.finding import listed
 from heliograph.controller.plan import Plan
 from heliograph.model.events import Event
+from heliograph.model.outbox import Outbox
 
 TOLD_AFTER_S = 3.0  # a coordinator that is being made, or that moves, is back sooner
-
-log = logging.getLogger("heliograph")
 
 
 def holders_of(todo: Plan) -> str:
@@ -21,34 +19,35 @@ def holders_of(todo: Plan) -> str:
     return ", and ".join(dict.fromkeys(str(each.holder) for each in todo.left))
 
 
-def tell_active(link: str, generation: int, todo: Plan) -> None:
-    words = "link %s: this run is the active driver (generation %d)"
-    log.info(words, link, generation, extra={"event": Event.ACTIVE})
+def tell_active(outbox: Outbox, link: str, generation: int, todo: Plan) -> None:
+    words = f"link {link}: this run is the active driver (generation {generation})"
+    outbox.tell(Event.ACTIVE, words, link=link)
     topics = {each.partition.target_topic for each in todo.left}
     if topics:
         words = (
-            "link %s: %d of its target topics are held by %s: %s; this run takes them over when that one ends"
+            f"link {link}: {len(topics)} of its target topics are held by {holders_of(todo)}: {listed(topics)};"
+            " this run takes them over when that one ends"
         )
-        args = (link, len(topics), holders_of(todo), listed(topics))
-        log.warning(words, *args, extra={"event": Event.OTHER_CONFIG})
+        outbox.tell(Event.OTHER_CONFIG, words, link=link)
 
 
-def tell_standby(link: str, role: Standby) -> None:
+def tell_standby(outbox: Outbox, link: str, role: Standby) -> None:
     active = role.active or "another driver"
     said = f"link {link}: this run stands by and takes over by itself; the active one is {active}"
     if role.alike:
-        log.info("%s", said, extra={"event": Event.STANDBY})
+        outbox.tell(Event.STANDBY, said, link=link)
     else:
-        words = "%s. Its config selects other topics for this link: topics that only this run selects wait until then"
-        log.warning(words, said, extra={"event": Event.OTHER_CONFIG})
+        said += ". Its config selects other topics for this link: topics that only this run selects wait until then"
+        outbox.tell(Event.OTHER_CONFIG, said, link=link)
 
 
 class LastingTrouble:
     """Trouble of elections, by link. What is over in a moment is not told; trouble whose words change all the time
     lasts, too. `problem_of` a link: what it is now, None if it is over."""
 
-    def __init__(self, problem_of: Callable[[str], str | None]) -> None:
+    def __init__(self, problem_of: Callable[[str], str | None], outbox: Outbox) -> None:
         self._problem_of = problem_of
+        self._outbox = outbox
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def begin(self, link: str) -> None:
@@ -65,4 +64,4 @@ class LastingTrouble:
         del self._timers[link]
         problem = self._problem_of(link)
         if problem is not None:
-            log.warning("link %s: %s", link, problem, extra={"event": Event.ELECTION})
+            self._outbox.tell(Event.ELECTION, f"link {link}: {problem}", link=link)

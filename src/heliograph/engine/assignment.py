@@ -1,13 +1,16 @@
-"""What goes over the control line about partitions: assignments as JSON and back, and how far a lane is with each."""
+"""What goes over the control line about partitions: assignments as JSON and back, and what a lane tells of each."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import datetime
 
 from heliograph.copier.lane_clusters import LinkClusters
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.spec import CopySpec
 from heliograph.engine.frames import Message
+from heliograph.model.errors import PartitionStop
+from heliograph.model.occurrence import Occurrence, of_stop, of_trouble
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.policy import LinkPolicy
@@ -33,6 +36,20 @@ def progress_of(copy: PartitionCopy, now: float) -> PartitionStatus:
         event=copy.trouble.event if copy.trouble else None,
         bound_by=copy.bound_by(now),
     )
+
+
+def occurrences_of(copy: PartitionCopy, at: datetime) -> list[Occurrence]:
+    """What an operator is told of it: every trouble that has begun, its stop, and its notices; each is given once."""
+    begun, notices, where = copy.take_begun(), copy.take_notices(), copy.spec.partition
+    if not begun and not notices:
+        return []  # nearly always: it is asked of every copy that moved, five times a second
+    told = [
+        of_stop(where, each, at, copy.next_offset)
+        if isinstance(each, PartitionStop)
+        else of_trouble(where, each, at, "; recovering")
+        for each in begun
+    ]
+    return [*told, *(of_trouble(where, notice, at) for notice in notices)]
 
 
 def encode_assignment(

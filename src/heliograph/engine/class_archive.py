@@ -24,6 +24,7 @@ from pathlib import Path
 
 from heliograph.engine.spark_conf import is_local
 from heliograph.model.events import Event
+from heliograph.model.outbox import Outbox
 from heliograph.model.user_cache import cache_root
 
 log = logging.getLogger(__name__)
@@ -47,12 +48,12 @@ def options_for(master: str) -> str:
     return options_to_use(archive)
 
 
-def discard() -> None:
+def discard(outbox: Outbox) -> None:
     """It is of no use: Spark started without it, and did not with it."""
     archive = archive_place(spark_home())
     if archive is not None:
-        words = "Spark does not start with %s, and starts without: it is removed"
-        log.warning(words, archive, extra={"event": Event.SPARK_ARCHIVE})
+        words = f"Spark does not start with {archive}, and starts without: it is removed"
+        outbox.tell(Event.SPARK_ARCHIVE, words)
         with contextlib.suppress(OSError):
             archive.unlink()
 

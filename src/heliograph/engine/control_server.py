@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 from collections.abc import Callable
 
@@ -18,6 +17,7 @@ from heliograph.engine.frames import TURN_LIMIT_S, Message, encode, prove_as_dri
 from heliograph.engine.lane_lines import SILENT_TICKS, LaneLine, LaneLines
 from heliograph.model.errors import Disconnected, EngineLost, ProtocolError
 from heliograph.model.events import Event
+from heliograph.model.outbox import Outbox
 
 # Who connects must prove itself before anything else of it is read. A few do so at once; the others wait in a queue, so
 # that hundreds of lanes that start together all get in. It is bounded: strangers must not take all file descriptors.
@@ -26,8 +26,6 @@ WAITING_AT_ONCE = 512
 BACKLOG = 512  # connections that the kernel keeps until they are accepted; asyncio's own 100 are too few
 START_TIMEOUT_S = 10.0
 SILENCE_TICK_S = 1.0
-
-log = logging.getLogger(__name__)
 
 
 class ControlServer:
@@ -43,7 +41,9 @@ class ControlServer:
         on_gone: Callable[[int], None],
         *,
         on_silent: Callable[[int], None] = lambda _: None,
+        outbox: Outbox,
     ) -> None:
+        self._outbox = outbox
         self._secret = secret
         self._lines: LaneLines[asyncio.StreamWriter] = LaneLines(on_message, on_gone, on_silent)
         self._turns = asyncio.Semaphore(UNPROVEN_AT_ONCE)
@@ -115,7 +115,7 @@ class ControlServer:
         try:
             await self._listen(await self._prove(reader, writer), reader, writer)
         except (ProtocolError, Disconnected) as problem:
-            log.warning("control line: %s", problem.message, extra={"event": Event.CONTROL_LINE})
+            self._outbox.tell(Event.CONTROL_LINE, f"control line: {problem.message}")
         except asyncio.CancelledError:
             return  # the server ends; Python 3.11's streams would report a task that ends as cancelled
         finally:
@@ -155,7 +155,7 @@ class ControlServer:
             while (message := await read(reader)) is not None:
                 self._lines.heard(line, message)
         except Disconnected as cut:
-            log.warning("lane %d: %s", lane, cut.message, extra={"event": Event.LANE_GONE})
+            self._outbox.tell(Event.LANE_GONE, f"lane {lane}: {cut.message}")
             line.cut()
         finally:
             watch.cancel()
@@ -165,12 +165,9 @@ class ControlServer:
         while not line.silent:
             await asyncio.sleep(SILENCE_TICK_S)
             line.tick()
-        log.warning(
-            "lane %d gave no sign of life for %.0f s: its line is closed",
-            line.lane,
-            SILENT_TICKS * SILENCE_TICK_S,
-            extra={"event": Event.LANE_HUNG},
-        )
+        silent_s = SILENT_TICKS * SILENCE_TICK_S
+        words = f"lane {line.lane} gave no sign of life for {silent_s:.0f} s: its line is closed"
+        self._outbox.tell(Event.LANE_HUNG, words)
         line.line.transport.abort()  # what is buffered for it would never be taken
 
     def _write(self, lane: int, frame: bytes) -> None:

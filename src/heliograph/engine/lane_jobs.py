@@ -6,7 +6,6 @@ a thread of its own (that is what Spark's job groups and scheduler pools are bou
 
 from __future__ import annotations
 
-import logging
 import re
 import threading
 import time
@@ -18,6 +17,7 @@ from heliograph.engine.lane_task import LaneTicket, task_for
 from heliograph.engine.session import Loss, Session
 from heliograph.engine.versions import why_it_never_began
 from heliograph.model.events import Event
+from heliograph.model.outbox import Outbox
 
 BACKOFF_FIRST_S = 0.2
 BACKOFF_MAX_S = 10.0
@@ -30,15 +30,14 @@ _EXCEPTION = re.compile(
     r"(?:[a-z_]\w*\.)+[A-Z]\w*(?::.*)?|[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Group)(?::.*)?"
 )
 
-log = logging.getLogger(__name__)
-
 
 class LaneJobs:
     """`on_lost` is called once, from another thread, when Spark is gone."""
 
-    def __init__(self, session: Session, on_lost: Callable[[Loss], None]) -> None:
+    def __init__(self, session: Session, on_lost: Callable[[Loss], None], outbox: Outbox) -> None:
         self._session = session
         self._on_lost = on_lost
+        self._outbox = outbox
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
 
@@ -83,11 +82,11 @@ class LaneJobs:
                 wait_s = BACKOFF_FIRST_S
             if self._stopping.is_set() or self._session.lost:
                 return
-            words = "lane %d ended (%s); starting it again in %.1f s"
-            log.warning(words, ticket.lane, ended, wait_s, extra={"event": Event.LANE_GONE})
+            words = f"lane {ticket.lane} ended ({ended}); starting it again in {wait_s:.1f} s"
+            self._outbox.tell(Event.LANE_GONE, words)
             remedy = why_it_never_began(ended)
             if remedy is not None:
-                log.error("lane %d cannot begin: %s", ticket.lane, remedy, extra={"event": Event.LANE_UNFIT})
+                self._outbox.tell(Event.LANE_UNFIT, f"lane {ticket.lane} cannot begin: {remedy}")
             self._stopping.wait(wait_s)
             wait_s = min(wait_s * 2, BACKOFF_MAX_S)
 

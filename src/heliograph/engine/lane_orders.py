@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from heliograph.copier.lane import Lane
 from heliograph.copier.lane_clusters import LinkClusters
+from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.spec import CopySpec
-from heliograph.engine.assignment import decode_links, decode_specs, progress_of
+from heliograph.engine.assignment import decode_links, decode_specs, occurrences_of, progress_of
 from heliograph.engine.frames import Message
-from heliograph.model.clock import clock_of_suspended_time, clock_of_waits
+from heliograph.model.clock import clock_of_suspended_time, clock_of_waits, time_of_day
+from heliograph.model.occurrence import encode_occurrence
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.partition_status import PartitionStatus, encode_row
 
@@ -120,6 +122,7 @@ class LaneOrders:
             clean = await self._lane.revoke(key)
             self._reported.pop(key, None)
             if copy is not None:  # what it was told last may be less than what is there now
+                self._tell([copy])
                 last = progress_of(copy, asyncio.get_running_loop().time())
                 self._send({"type": "progress", "partitions": [encode_row(last)]})
             self._send({"type": "revoked", "partition": key, "clean": clean})
@@ -139,13 +142,22 @@ class LaneOrders:
     def _send_progress(self) -> None:
         """Only what changed since the last report."""
         changed, now = [], asyncio.get_running_loop().time()
-        for copy in self._lane.take_moved():
+        moved = self._lane.take_moved()
+        self._tell(moved)
+        for copy in moved:
             key = copy.spec.partition
-            for notice in copy.take_notices():
-                self._send({"type": "notice", "partition": key, "event": notice[0], "words": notice[1]})
             progress = progress_of(copy, now)
             if self._reported.get(key) != progress:
                 self._reported[key] = progress
                 changed.append(encode_row(progress))
-        for at in range(0, len(changed), ROWS_PER_FRAME):
-            self._send({"type": "progress", "partitions": changed[at : at + ROWS_PER_FRAME]})
+        self._send_all("progress", "partitions", changed)
+
+    def _tell(self, copies: Iterable[PartitionCopy]) -> None:
+        """All that an operator must hear, whether or not it is over by now."""
+        at = time_of_day()
+        told = [encode_occurrence(each) for copy in copies for each in occurrences_of(copy, at)]
+        self._send_all("occurrences", "occurrences", told)
+
+    def _send_all(self, kind: str, name: str, rows: list[Any]) -> None:
+        for at in range(0, len(rows), ROWS_PER_FRAME):
+            self._send({"type": kind, name: rows[at : at + ROWS_PER_FRAME]})

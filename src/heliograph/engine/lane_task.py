@@ -8,7 +8,6 @@ the task: the secret is nowhere else (no conf, environment, argument or log).
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator
@@ -22,13 +21,13 @@ from heliograph.engine.frames import Message
 from heliograph.engine.lane_log import tell_driver
 from heliograph.engine.lane_orders import LaneOrders
 from heliograph.engine.versions import versions
+from heliograph.model.clock import time_of_day
 from heliograph.model.errors import HeliographError
 from heliograph.model.events import Event
+from heliograph.model.occurrence import Occurrence, encode_occurrence
 from heliograph.wire.kernels import loading
 
 KERNELS_LOOK_S = 0.2
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +107,7 @@ class LaneTask:
         clusters = LaneClusters(lane)
         orders = LaneOrders(lane, clusters, line.send, pid=os.getpid())
         loading.start()
-        kernels = loop.create_task(_say_if_kernels_fail())
+        kernels = loop.create_task(_say_if_kernels_fail(self._ticket.lane, line.send))
         line.start()
         line.send({"type": "hello", "pid": os.getpid(), "host": socket.gethostname(), "versions": versions()})
         try:
@@ -121,12 +120,13 @@ class LaneTask:
             await asyncio.to_thread(line.close)
 
 
-async def _say_if_kernels_fail() -> None:
+async def _say_if_kernels_fail(lane: int, send: Callable[[Message], None]) -> None:
     while loading.loaded() is None:
         failure = loading.failure()
         if failure is not None:
-            words = "small batches go one by one, slowly: the compiled kernels cannot be used: %s (hint: %s)"
+            words = f"lane {lane}: small batches go one by one, slowly: the compiled kernels cannot be used: {failure}"
             hint = "python -m heliograph.wire.kernels"
-            log.warning(words, failure, hint, extra={"event": Event.NOT_MERGED})
+            said = Occurrence(at=time_of_day(), code=Event.NOT_MERGED, message=words, hint=hint)
+            send({"type": "occurrences", "occurrences": [encode_occurrence(said)]})
             return
         await asyncio.sleep(KERNELS_LOOK_S)

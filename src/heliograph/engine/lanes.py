@@ -10,7 +10,6 @@ thread, so that a controller that is busy or slow ends no lease. Events are hand
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -24,6 +23,8 @@ from heliograph.engine.session import Session
 from heliograph.engine.versions import mismatch, versions
 from heliograph.model.clock import HoldingClock, clock_of_suspended_time, clock_of_waits
 from heliograph.model.events import Event
+from heliograph.model.occurrence import Occurrence, decode_occurrence
+from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.partition_status import PartitionStatus, decode_row
 from heliograph.model.settings import SparkSettings
@@ -46,13 +47,11 @@ class LaneProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class LaneNotice:
-    """Something about a partition that an operator must hear of, though it is over."""
+class LaneTold:
+    """What an operator must hear, in the order in which the lane met it."""
 
     lane: int
-    partition: MirrorPartition
-    event: str
-    words: str
+    occurrences: tuple[Occurrence, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +81,14 @@ class SparkLost:
     hint: str
 
 
-log = logging.getLogger(__name__)
-
-LaneEvent = LaneUp | LaneProgress | LaneNotice | LaneRevoked | LaneGone | SparkLost
+LaneEvent = LaneUp | LaneProgress | LaneTold | LaneRevoked | LaneGone | SparkLost
 Grants = Callable[[], Mapping[str, float]]
 
 
 class Lanes:
     """`grants()`: how long, in seconds, the driver's own right to each link lasts; called from other threads. `clock`:
-    the one that this right is counted by."""
+    the one that this right is counted by. What lanes tell is an event, for the controller's loop to put into the
+    outbox: a log that takes its time must not hold up the control line."""
 
     def __init__(
         self,
@@ -98,6 +96,7 @@ class Lanes:
         lane_memory_bytes: int,
         on_event: Callable[[LaneEvent], None],
         grants: Grants,
+        outbox: Outbox,
         *,
         make_session: Callable[..., Session] = Session,
         make_server: Callable[..., ControlServer] = ControlServer,
@@ -108,6 +107,7 @@ class Lanes:
         self._memory_bytes = lane_memory_bytes
         self._on_event = on_event
         self._grants = grants
+        self._outbox = outbox
         self._leased_until: dict[tuple[int, str], float] = {}
         self._clean: dict[int, bool] = {}
         self._mute: set[int] = set()
@@ -119,9 +119,12 @@ class Lanes:
             self._received,
             self._gone,
             on_silent=self._silent,
+            outbox=outbox,
         )
-        self.session = make_session(settings, lane_memory_bytes=lane_memory_bytes)
-        self._jobs = make_jobs(self.session, lambda loss: self._on_event(SparkLost(loss.message, loss.hint)))
+        self.session = make_session(settings, outbox, lane_memory_bytes=lane_memory_bytes)
+        self._jobs = make_jobs(
+            self.session, lambda loss: self._on_event(SparkLost(loss.message, loss.hint)), outbox
+        )
 
     @property
     def slots(self) -> int:
@@ -187,9 +190,8 @@ class Lanes:
             case "progress":
                 rows = tuple(decode_row(row) for row in message["partitions"])
                 self._on_event(LaneProgress(lane, rows))
-            case "notice":
-                where = MirrorPartition(*message["partition"])
-                self._on_event(LaneNotice(lane, where, str(message["event"]), str(message["words"])))
+            case "occurrences":
+                self._on_event(LaneTold(lane, tuple(map(decode_occurrence, message["occurrences"]))))
             case "revoked":
                 where = MirrorPartition(*message["partition"])
                 self._on_event(LaneRevoked(lane, where, bool(message["clean"])))
@@ -200,12 +202,8 @@ class Lanes:
 
     def _hand_back(self, lane: int, executor: str) -> None:
         """Its executor is being taken away: it drains, and is started again on another one."""
-        log.warning(
-            "lane %d: Spark takes executor %s away; the lane hands its partitions back",
-            lane,
-            executor,
-            extra={"event": Event.LANE_LEAVING},
-        )
+        words = f"lane {lane}: Spark takes executor {executor} away; the lane hands its partitions back"
+        self._outbox.tell(Event.LANE_LEAVING, words)
         self._server.send(lane, {"type": "stop"})
 
     def _silent(self, lane: int) -> None:
@@ -223,11 +221,10 @@ class Lanes:
         for must not be granted by a clock that has missed that."""
         behind_s = self._clock.at_least(sum(heard)) if heard is not None else 0.0
         if behind_s:
-            log.warning(
-                "the driver stood still for %.0f s, by the clock of lane %d: leases are taken for that much older",
-                behind_s,
-                lane,
-                extra={"event": Event.STOOD_STILL},
+            self._outbox.tell(
+                Event.STOOD_STILL,
+                f"the driver stood still for {behind_s:.0f} s, by the clock of lane {lane}: leases are taken for that"
+                " much older",
             )
 
     def _renew(self, lane: int, asked_at: float, wants: list[str]) -> None:

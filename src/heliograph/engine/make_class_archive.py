@@ -26,6 +26,7 @@ from heliograph.engine.class_archive import (
 )
 from heliograph.engine.session import Session
 from heliograph.model.errors import EngineLost, HeliographError, UsageError
+from heliograph.model.occurrence_log import logged
 from heliograph.model.settings import MIB, SparkSettings
 
 ROOM_BYTES = 200 * MIB
@@ -86,7 +87,7 @@ def _forget_old(newest: Path) -> None:
 
 def train_spark(archive: Path) -> None:
     """Load what a lane's start loads, then end in good order: only then Java writes."""
-    session = Session(SparkSettings(master="local[1]"), class_archive=options_to_make(archive))
+    session = Session(SparkSettings(master="local[1]"), logged(), class_archive=options_to_make(archive))
     try:
         session.context.setJobGroup("heliograph-lane-0", "heliograph lane 0", interruptOnCancel=True)
         session.context.parallelize([0], 1).mapPartitions(_as_a_lane).collect()

@@ -8,7 +8,6 @@ asks it does so in a daemon thread.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import sys
 import threading
@@ -27,14 +26,13 @@ from heliograph.engine.spark_conf import check_conf, conf_for, local_slots, netw
 from heliograph.engine.spark_jvm import END_TIMEOUT_S, JvmDied, SparkJvm, not_ours
 from heliograph.engine.spark_lines import LOG4J
 from heliograph.model.events import Event
+from heliograph.model.outbox import Outbox
 from heliograph.model.settings import DEFAULT_LANE_MEMORY_BYTES, SparkSettings
 
 CONTEXT_END_TIMEOUT_S = 5.0
 CONTEXT_WATCH_S = 0.5
 EXECUTORS_LIMIT_S = 30.0
 EXECUTORS_SETTLED_S = 2.0
-
-log = logging.getLogger(__name__)
 
 
 def check_launch(environ: Mapping[str, str]) -> None:
@@ -86,6 +84,7 @@ class Session:
     def __init__(
         self,
         settings: SparkSettings,
+        outbox: Outbox,
         *,
         lane_memory_bytes: int = DEFAULT_LANE_MEMORY_BYTES,
         class_archive: str | None = None,
@@ -95,20 +94,20 @@ class Session:
         python = lane_python(settings)
         warning = network_warning(settings)
         if warning is not None:
-            log.warning("%s", warning, extra={"event": Event.SPARK_OPEN})
+            outbox.tell(Event.SPARK_OPEN, warning)
         sweep()
         self._directory = RunDirectory()
         try:
             archive = options_for(settings.master) if class_archive is None else class_archive
             conf = partial(conf_for, settings, self._directory.path, lane_memory_bytes)
             try:
-                self._jvm, self.context = _start(conf(archive), python, self._directory.path)
+                self._jvm, self.context = _start(conf(archive), python, self._directory.path, outbox)
             except JvmDied:
                 if not archive or class_archive is not None:
                     raise
                 # The JVM looks at an archive's header only: what is broken further on kills it.
-                self._jvm, self.context = _start(conf(), python, self._directory.path)
-                discard()
+                self._jvm, self.context = _start(conf(), python, self._directory.path, outbox)
+                discard(outbox)
         except BaseException:
             self._directory.remove()
             raise
@@ -188,14 +187,14 @@ class Session:
         return exit_code
 
 
-def _start(conf: Mapping[str, str], python: str, directory: Path) -> tuple[SparkJvm, Any]:
+def _start(conf: Mapping[str, str], python: str, directory: Path, outbox: Outbox) -> tuple[SparkJvm, Any]:
     os.environ.update({"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": sys.executable})
     (directory / "log4j2.properties").write_text(LOG4J)
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
 
-    jvm = SparkJvm(conf)
+    jvm = SparkJvm(conf, outbox)
     try:
         return jvm, SparkContext(conf=jvm.conf, gateway=jvm.gateway)
     except (PySparkException, Py4JError, RuntimeError, OSError) as problem:

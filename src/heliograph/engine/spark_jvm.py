@@ -17,6 +17,7 @@ import psutil
 from heliograph.engine.background import in_background
 from heliograph.engine.spark_lines import SparkLines
 from heliograph.model.errors import EngineLost, UsageError
+from heliograph.model.outbox import Outbox
 
 PYSPARK_SIGN = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 END_TIMEOUT_S = 5.0
@@ -49,14 +50,14 @@ def kill_starting() -> None:
 class SparkJvm:
     """`gateway`: py4j's way into it."""
 
-    def __init__(self, conf: Mapping[str, str]) -> None:
+    def __init__(self, conf: Mapping[str, str], outbox: Outbox) -> None:
         from pyspark import SparkConf, SparkContext
         from pyspark.java_gateway import launch_gateway
 
         if SparkContext._gateway is not None:
             raise not_ours()  # somebody else started it and goes on using it: it is left running
         self.conf = SparkConf(loadDefaults=False).setAll(sorted(conf.items()))
-        self._lines = SparkLines()
+        self._lines = SparkLines(outbox)
         try:
             # Java prints warnings of its own to stdout, which is for a command's result.
             pipe = {"stdout": self._lines.writing, "stderr": self._lines.writing}

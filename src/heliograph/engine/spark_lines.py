@@ -13,6 +13,7 @@ import threading
 from collections import deque
 
 from heliograph.model.events import Event
+from heliograph.model.outbox import Outbox
 
 LINE_LIMIT = 4000  # characters; what is longer is told in pieces
 LAST_LINES = 50
@@ -27,7 +28,7 @@ _JVM_FAILS = re.compile(r"# |(Terminating due to )?java\.lang\.OutOfMemoryError"
 
 log = logging.getLogger("heliograph.spark")
 
-# %p: level, %c{1}: class, %ex: the stack trace. What is printed in this layout is what `level_of` reads.
+# %p: level, %c{1}: class, %ex: the stack trace. What is printed in this layout is what `is_loud` reads.
 LOG4J = """\
 rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = console
@@ -39,19 +40,20 @@ appender.console.layout.pattern = spark: %p %c{1}: %m%n%ex
 """
 
 
-def level_of(line: str) -> int:
-    """Of a line as the JVM prints it. Lines that go on from the one before are for debugging, whatever that was."""
+def is_loud(line: str) -> bool:
+    """Whether a line as the JVM prints it is an error of Spark as a whole. Lines that go on from the one before are for
+    debugging, whatever that was."""
     event = _EVENT.match(line)
     if event is None:
-        return logging.ERROR if _JVM_FAILS.match(line) else logging.DEBUG
-    loud = event["level"] in _LOUD and not _OF_TASKS.fullmatch(event["logger"])
-    return logging.ERROR if loud else logging.DEBUG
+        return _JVM_FAILS.match(line) is not None
+    return event["level"] in _LOUD and not _OF_TASKS.fullmatch(event["logger"])
 
 
 class SparkLines:
     """A pipe for the JVM to print to, read by a thread to its end: until everybody who holds it is gone."""
 
-    def __init__(self) -> None:
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
         reading, self.writing = os.pipe()
         self._last: deque[str] = deque(maxlen=LAST_LINES)
         self._reader = threading.Thread(target=self._read, args=(reading,), name="spark-lines", daemon=True)
@@ -71,6 +73,8 @@ class SparkLines:
             while line := pipe.readline(LINE_LIMIT):
                 line = line.rstrip()
                 self._last.append(line)
-                level = level_of(line)
-                code = {"event": Event.SPARK_ERROR} if level >= logging.ERROR else None
-                log.log(level, "%s", line.removeprefix("spark: "), extra=code)
+                words = line.removeprefix("spark: ")
+                if is_loud(line):
+                    self._outbox.tell(Event.SPARK_ERROR, words)
+                else:
+                    log.debug("%s", words)

@@ -6,6 +6,7 @@ go on as if nothing had been, until somebody sets the time of day right.
 
     clock_of_suspended_time    for what we hold: a jump ahead of the time of day counts as time that has passed
     clock_of_waits             for what we wait out: never jumps
+    time_of_day                for people to read, and for nothing that is decided
 
 Durations may be handed from one to the other, moments may not.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 # Less is noise: a thread that is put aside between two looks, or a small correction. Whoever takes a partition over
 # waits for 5 s at least after the lease (cluster/flight.py), so a lease may be wrong by this much.
@@ -26,6 +28,11 @@ Clock = Callable[[], float]
 def clock_of_waits() -> float:
     """Seconds, counted also while the machine is suspended, where the system has such a clock."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+def time_of_day() -> datetime:
+    """It may jump, and other machines have another one."""
+    return datetime.fromtimestamp(time.time(), UTC)
 
 
 class HoldingClock:

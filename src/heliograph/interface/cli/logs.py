@@ -10,9 +10,11 @@ import logging
 import sys
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from heliograph.model.occurrence import Occurrence
 
 
 class Level(StrEnum):
@@ -36,7 +38,7 @@ class _TextFormatter(logging.Formatter):
 
 class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        line = {
+        line: dict[str, Any] = {
             "at": _instant(record),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -44,6 +46,7 @@ class _JsonFormatter(logging.Formatter):
         }
         if event := _event(record):
             line["event"] = event
+        line |= _fields(record)
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)
@@ -94,6 +97,15 @@ def _set_form(form: LogFormat | None) -> LogFormat | None:
 def _event(record: logging.LogRecord) -> str:
     """The stable code of what is told (docs/EVENTS.md), or nothing."""
     return str(getattr(record, "event", None) or "")
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    """What machines need not read out of the message: where it is, what to do, and how many lines were joined in it."""
+    fields: dict[str, Any] = {"joined": getattr(record, "joined", None)}
+    occurrence = getattr(record, "occurrence", None)
+    if isinstance(occurrence, Occurrence):
+        fields |= {**occurrence.where, "hint": occurrence.hint}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _instant(record: logging.LogRecord) -> str:

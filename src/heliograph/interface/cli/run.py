@@ -66,7 +66,7 @@ async def mirror(settings: Settings, *, until_caught_up: bool) -> Any:
 
     with display_for() as show:
         run = Mirror(settings, until_caught_up=until_caught_up, on_tick=show, age_s=process_age_s())
-        live = LiveSocket(lambda: live_document(run))
+        live = LiveSocket(lambda: live_document(run), run.outbox)
         stop_on_signals(run.stop)
         await live.start()
         try:

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
+from heliograph.model.events import Severity, severity_of
 from heliograph.model.states import STANDING_BY
 
 LINE_EVERY_S = 5.0
@@ -60,6 +61,12 @@ def sentence(seen: dict[str, Any]) -> str:
     )
 
 
+def told_so_far(mirror: Any) -> str:
+    """How often each warning and each error came."""
+    counts = {code: n for code, n in mirror.outbox.counts.items() if severity_of(code) is not Severity.INFO}
+    return ", ".join(f"{n:,} {code}" for code, n in counts.items())
+
+
 class _Lines:
     """A line when the phase changes, then one every few seconds while something moves."""
 
@@ -88,6 +95,8 @@ def _panel() -> Iterator[Show]:
             seen = facts(mirror)
             bar.update(task, total=max(seen["goal"], 1), completed=seen["copied"], description=seen["phase"])
             lines = [Text(sentence(seen))]
+            if told := told_so_far(mirror):
+                lines.append(Text(told))
             if mirror.ui_address:
                 lines.append(Text(f"Spark UI: {mirror.ui_address}", style="dim"))
             live.update(Group(bar, *lines))
