@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.standing import Term
+from heliograph.cluster.fenced_cells import Cell
+from heliograph.cluster.standing import Placed, Standing, Term
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Active, Candidate, Drivership, Role
 from heliograph.controller.finding import Finding
@@ -23,7 +24,7 @@ from heliograph.model.errors import HeliographError
 from heliograph.model.link import Link
 from heliograph.model.occurrence import Occurrence
 from heliograph.model.outbox import Outbox
-from heliograph.model.partition import MirrorPartition
+from heliograph.model.partition import MirrorPartition, TopicPartition
 
 from .observed import LINK, mirrored_sight, snapshot, source_topic, target_topic
 
@@ -217,6 +218,25 @@ class FakeLanes:
         self.closed.set()
 
 
+class PlayedGroup:
+    """The fenced cells of an election. `fails`: what the next commits end with."""
+
+    def __init__(self) -> None:
+        self.standing: Standing = Placed(term=Term(generation=1, member="me"), claims=Claims())
+        self.committed: dict[TopicPartition, Cell] = {}
+        self.fails: list[HeliographError] = []
+
+    async def commit(self, cells: Mapping[TopicPartition, Cell]) -> None:
+        await asyncio.sleep(0)
+        if self.fails:
+            raise self.fails.pop(0)
+        self.committed |= cells
+
+    async def cells(self) -> dict[TopicPartition, Cell]:
+        await asyncio.sleep(0)
+        return dict(self.committed)
+
+
 class FakeDrivership:
     """Elections whose outcome is told: `at_start` by link, or the same of all."""
 
@@ -226,6 +246,7 @@ class FakeDrivership:
         self.tell: Callable[[str, Role], None] = lambda _link, _role: None
         self.closed: list[bool] = []  # of each end, whether the group was left
         self.granted: dict[str, float] = {}
+        self.group = PlayedGroup()
 
     def make(self, candidates: Sequence[Candidate], on_change: Callable[[str, Role], None]) -> Drivership:
         self.candidates, self.tell = candidates, on_change
@@ -238,6 +259,9 @@ class FakeDrivership:
 
     def grants(self) -> dict[str, float]:
         return dict(self.granted)
+
+    def claims_group(self, _link: str) -> PlayedGroup:
+        return self.group
 
     async def aclose(self, *, leave: bool = True) -> None:
         self.closed.append(leave)

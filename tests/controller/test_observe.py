@@ -17,6 +17,7 @@ from heliograph.controller.plan import plan
 from heliograph.controller.snapshot import PartitionSight
 from heliograph.model.errors import Disconnected
 from heliograph.model.partition import TopicPartition
+from heliograph.model.policy import Isolation
 from heliograph.model.producer_id import producer_id
 
 from .observed import SF_ID, snapshot, source_topic, target_topic
@@ -76,7 +77,7 @@ class Both:
 
 
 def see(both: Both, *, there: TopicPartition | None = WHERE) -> PartitionSight:
-    return asyncio.run(_see(both.client("sf"), both.client("nyc"), WHERE, there))
+    return asyncio.run(_see(both.client("sf"), both.client("nyc"), WHERE, there, Isolation.READ_COMMITTED))
 
 
 def refusals(sight: PartitionSight) -> int:

@@ -198,9 +198,15 @@ def test_a_target_name_of_exactly_kafkas_limit_is_fine() -> None:
     assert plan([snapshot(source_topic("t" * 249))]).refusals == ()
 
 
-def test_a_source_log_that_starts_above_zero_is_refused_without_a_target() -> None:
+def test_a_source_log_that_starts_above_zero_is_mirrored_into_a_new_target() -> None:
     observed = snapshot(source_topic(sights=[source_sight(5, 100)]))
-    assert why_refused(plan([observed])) is StopReason.LOG_START
+    assert len(plan([observed]).copies) == 1
+
+
+def test_a_compacted_log_that_starts_above_zero_is_refused() -> None:
+    """Its records cannot be deleted, and so it cannot be aligned."""
+    compacted = source_topic(sights=[source_sight(5, 100)], config=config({"cleanup.policy": "compact"}))
+    assert why_refused(plan([snapshot(compacted)])) is StopReason.LOG_START
 
 
 def test_a_source_cluster_that_is_its_own_target_is_refused_partition_by_partition() -> None:
@@ -233,7 +239,9 @@ def test_a_topic_whose_configs_cannot_be_read_is_refused_alone(side: str) -> Non
 
 def test_a_topic_whose_partitions_are_all_refused_is_not_created() -> None:
     """Otherwise an empty topic would be left on the target that nobody asked for."""
-    observed = snapshot(source_topic(sights=[source_sight(5, 100)]))
+    observed = snapshot(
+        source_topic(sights=[source_sight(5, 100)], config=config({"cleanup.policy": "compact"}))
+    )
     assert plan([observed]).creations == ()
 
 

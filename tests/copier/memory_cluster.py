@@ -12,9 +12,11 @@ from typing import NamedTuple
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
+from heliograph.cluster.markers import Marker
 from heliograph.cluster.metadata import Leader
 from heliograph.copier.ports import Batch
 from heliograph.model.errors import BrokerRefused, Disconnected, HeliographError
+from heliograph.model.marker_label import MarkerLabel
 from heliograph.model.partition import TopicPartition
 from heliograph.model.policy import Isolation
 from heliograph.wire.error_codes import ErrorCode
@@ -52,6 +54,11 @@ class MemoryCluster:
         self.line_open: dict[int | LineName, asyncio.Event] = {}
         self.refreshes = 0
         self.fault: Fault = lambda _where: None
+        self.marker_fault: Callable[[TopicPartition, MarkerLabel], int | None] = lambda _where, _label: None
+        self.delete_error = 0
+        self.deletions: list[tuple[TopicPartition, int]] = []
+        self.marker_answer = asyncio.Event()  # until it is set, nobody is answered
+        self.marker_answer.set()
         self.fetch_error: dict[TopicPartition, int] = {}
         self.appends: list[tuple[int, TopicPartition]] = []  # which node was sent what
         self.deliveries: list[Delivery] = []
@@ -140,15 +147,22 @@ class MemoryCluster:
         stored = (await self._led(where)).holding(offset)
         return None if stored is None else (stored.header, memoryview(bytearray(stored.data)))
 
-    async def batches_in(self, where: TopicPartition, first_offset: int, next_offset: int) -> Batches:
+    async def batches_in(
+        self, where: TopicPartition, first_offset: int, next_offset: int, *, committed: bool = False
+    ) -> Batches:
+        log = await self._led(where)
+        end = log.stable_end if committed else log.end
         stored = [
             each
-            for each in (await self._led(where)).batches
-            if each.header.next_offset > first_offset and each.header.base_offset < next_offset
+            for each in log.batches
+            if each.header.next_offset > first_offset
+            and each.header.base_offset < next_offset
+            and each.header.next_offset <= end
         ]
         return Batches(
             headers=tuple(each.header for each in stored),
             views=tuple(memoryview(bytearray(each.data)) for each in stored),
+            aborted=tuple(log.aborted) if committed else (),
         )
 
     async def _led(self, where: TopicPartition) -> MemoryLog:
@@ -227,7 +241,10 @@ class MemoryCluster:
         watermark = log.span.high_watermark
         size_bytes = len(records)
         view = memoryview(bytearray(records.ljust(self.buffer_bytes, b"\0") if records else b""))[:size_bytes]
-        return FetchedPartition(*where, error, watermark, log.stable_end, log.start, -1, view, None, None)
+        aborted = tuple(log.aborted)
+        return FetchedPartition(
+            *where, error, watermark, log.stable_end, log.start, -1, view, None, None, aborted
+        )
 
     async def open_transaction(self, where: TopicPartition) -> int | None:
         self.transactions_asked += 1
@@ -261,8 +278,31 @@ class MemoryCluster:
             for topic in topics
         }
 
-    async def producer(self, where: TopicPartition, producer_id: int) -> ProducerState | None:
-        return (await self._led(where)).producer(producer_id)
+    async def producers(self, where: TopicPartition) -> dict[int, ProducerState]:
+        return (await self._led(where)).remembered()
+
+    async def delete_records(self, where: TopicPartition, before_offset: int) -> None:
+        log = await self._led(where)
+        if self.delete_error:
+            raise BrokerRefused(f"{where}: no", code=self.delete_error)
+        self.deletions.append((where, before_offset))
+        log.delete_before(before_offset)
+
+    async def write_markers(
+        self, node: int, markers: Sequence[Marker], permit: Permit
+    ) -> dict[tuple[TopicPartition, int], int]:
+        """The last code for each partition and producer id, as brokers answer."""
+        await asyncio.sleep(0)
+        if node in self.dead or not permit():
+            raise Disconnected(f"broker {node} is gone")
+        codes: dict[tuple[TopicPartition, int], int] = {}
+        for where, label in markers:
+            code = self.marker_fault(where, label)
+            if self.leaders[where].node != node:
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            codes[where, label.producer_id] = self.logs[where].write_marker(label) if code is None else code
+        await self.marker_answer.wait()
+        return codes
 
 
 class Request(NamedTuple):

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.model.marker_label import MarkerLabel
 from heliograph.wire.batch import BatchHeader, read_header, verify_crc
 from heliograph.wire.error_codes import ErrorCode
+from tests.wire.batches import ABORT, make_control_batch
 
 SEQUENCES = 1 << 31
 REMEMBERED = 5
@@ -42,18 +44,49 @@ class MemoryLog:
     forgets_by: int | None = None  # a clock: after each append, producers a day older than it are forgotten
     batches: list[Stored] = field(default_factory=list)
     producers: dict[int, _Remembered] = field(default_factory=dict)
+    markers: dict[int, MarkerLabel] = field(default_factory=dict)  # the last one of each producer id
+    aborted: list[tuple[int, int]] = field(default_factory=list)  # producer id and first offset
 
     @property
     def span(self) -> LogSpan:
         return LogSpan(start=self.start, high_watermark=self.end - self.held_back, end=self.end)
 
-    def producer(self, producer_id: int) -> ProducerState | None:
-        known = self.producers.get(producer_id)
-        if known is None:
-            return None
-        return ProducerState(
-            epoch=known.epoch, last_sequence=known.last_sequence, last_timestamp=known.last_timestamp
+    def remembered(self) -> dict[int, ProducerState]:
+        """All producers, as DescribeProducers tells them."""
+        own = {
+            producer_id: ProducerState(
+                epoch=known.epoch, last_sequence=known.last_sequence, last_timestamp=known.last_timestamp
+            )
+            for producer_id, known in self.producers.items()
+        }
+        marks = {
+            producer_id: ProducerState(
+                epoch=label.producer_epoch,
+                last_sequence=-1,
+                last_timestamp=0,
+                coordinator_epoch=label.coordinator_epoch,
+            )
+            for producer_id, label in self.markers.items()
+        }
+        return own | marks
+
+    def write_marker(self, label: MarkerLabel) -> int:
+        """One marker of a WriteTxnMarkers request; the code it is answered with."""
+        last = self.markers.get(label.producer_id)
+        if last is not None and label.producer_epoch < last.producer_epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if last is not None and label.coordinator_epoch < last.coordinator_epoch:
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        self.markers[label.producer_id] = label
+        self.store(
+            make_control_batch(
+                ABORT,
+                producer_id=label.producer_id,
+                producer_epoch=label.producer_epoch,
+                coordinator_epoch=label.coordinator_epoch,
+            )
         )
+        return ErrorCode.NONE
 
     @property
     def stable_end(self) -> int:
@@ -70,6 +103,11 @@ class MemoryLog:
             known.batches = deque((b for b in known.batches if b[2] < end), maxlen=REMEMBERED)
         if end == self.start:
             self.producers.clear()
+
+    def delete_before(self, offset: int) -> None:
+        assert offset <= self.end
+        self.start = max(self.start, offset)
+        self.batches = [stored for stored in self.batches if stored.header.next_offset > self.start]
 
     def store(self, batch: bytes | bytearray) -> None:
         """Put a batch at the end without a question, as a log that was written before."""

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from heliograph.cluster.log_reads import Batches
-from heliograph.copier import resync
+from heliograph.copier import anchor
 from heliograph.copier.budget import ByteBudget, Parcel, Shares
 from heliograph.copier.merging_rule import WORTH_BYTES, merging_pays
 from heliograph.copier.partition_copy import PartitionCopy
@@ -264,7 +264,7 @@ def test_records_that_cannot_be_compared_stop_the_copy_and_the_damaged_side_is_n
     for target, source, side in ((damaged, good, "the target"), (good, damaged, "the source")):
         batches = Batches(headers=(read_header(memoryview(source)),), views=(memoryview(source),))
         with pytest.raises(PartitionStop, match=f"{side} holds a batch whose records cannot be read") as stop:
-            resync._first_difference(memoryview(target), batches, 0, 2)
+            anchor._first_difference(memoryview(target), batches, 0, 2)
         assert stop.value.reason is StopReason.ANCHOR
 
 

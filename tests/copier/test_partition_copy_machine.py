@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from heliograph.copier.batches import Append
+from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.budget import ByteBudget, Parcel
 from heliograph.copier.clearance import CLEAR
 from heliograph.copier.partition_copy import PartitionCopy
@@ -20,8 +20,8 @@ from heliograph.wire.error_codes import ErrorCode
 from .source_batches import (
     AWAY,
     BROKEN,
-    CONTROL,
     DAY_MS,
+    LOG_APPEND_TIME,
     NOW_MS,
     NOW_S,
     batch,
@@ -79,7 +79,7 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
             at += count
         if obstacle:
             self.obstacle_at = at if self.obstacle_at is None else self.obstacle_at
-            batches.append(batch(at, attributes=CONTROL))
+            batches.append(batch(at, attributes=LOG_APPEND_TIME))
         elif cut:
             batches.append(batch(at)[:70])
         self.deliver(batches, asked)
@@ -199,8 +199,9 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
     @invariant()
     def what_may_not_be_sent_yet_holds_no_memory(self) -> None:
         may_send = self.exclusive and self.clear
+        waiting = [w for w in self.copy._waiting if isinstance(w, SourceBatch)]
         old = [
-            w for w in self.copy._waiting if w.perishable and not w.header.is_control
+            w for w in waiting if w.perishable and not w.header.is_log_append_time
         ]  # what stops it may wait
         assert may_send or not old
 
@@ -282,7 +283,7 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
     @invariant()
     def an_obstacle_stops_when_all_before_it_is_there(self) -> None:
         stop = self.copy.stopped
-        if stop is not None and stop.reason == StopReason.CONTROL_BATCH:
+        if stop is not None and stop.reason == StopReason.LOG_APPEND_TIME:
             assert not self.in_flight
             assert self.copy.next_offset == self.obstacle_at
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heliograph.copier.batches import SourceBatch
+from heliograph.copier.batches import SourceBatch, SourceGap
 from heliograph.copier.budget import ByteBudget, Parcel
 from heliograph.copier.passage import PASS, Gap, Reencode, Stop, Way, pass_through, way_of
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
@@ -19,7 +19,7 @@ from heliograph.wire.batch import payload_equal, read_header, verify_crc
 from heliograph.wire.runs import Run
 from tests.wire.batches import GZIP, make_legacy_message
 
-from .source_batches import CONTROL, LOG_APPEND_TIME, OURS, TRANSACTIONAL, batch, position_at, spec_of
+from .source_batches import LOG_APPEND_TIME, OURS, TRANSACTIONAL, batch, position_at, spec_of
 
 SPEC = spec_of()
 
@@ -39,7 +39,7 @@ def stop_at(next_offset: int, source: bytearray, max_batch_bytes: int = 1 << 20)
     """The stop this batch leads to; and not a byte of it may have changed."""
     before = bytes(source)
     way = way_of(waiting(source), next_offset, spec_of(max_batch_bytes=max_batch_bytes))
-    assert isinstance(way, Reencode | Gap | Stop)
+    assert isinstance(way, Reencode | Stop)
     assert bytes(source) == before
     assert way.why.hint
     return way.why
@@ -68,9 +68,6 @@ def test_a_dense_batch_passes_with_its_records_untouched(
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"attributes": CONTROL}, StopReason.CONTROL_BATCH),
-        ({"attributes": CONTROL | TRANSACTIONAL}, StopReason.CONTROL_BATCH),
-        ({"attributes": TRANSACTIONAL}, StopReason.TRANSACTIONAL_BATCH),
         ({"attributes": LOG_APPEND_TIME}, StopReason.LOG_APPEND_TIME),
         ({"last_offset_delta": 5}, StopReason.HOLES),
         ({"producer_id": producer_id("nyc-id", "orders")}, StopReason.LOOP),
@@ -80,6 +77,20 @@ def test_what_cannot_pass_yet_stops_with_its_offset(changed: dict[str, Any], rea
     stop = stop_at(42, batch(42, **changed))
     assert stop.reason == reason
     assert "42" in stop.message
+
+
+def test_a_batch_of_a_transaction_passes_and_is_in_none_any_more() -> None:
+    source = batch(42, 3, attributes=TRANSACTIONAL, producer_id=5)
+    view = prepare(bytearray(source), 42)
+    header = read_header(view)
+    verify_crc(header, view)
+    assert not header.is_transactional
+    assert payload_equal(view, memoryview(source))
+
+
+def test_a_gap_ends_where_a_header_was_seen() -> None:
+    assert way_of(SourceGap(40, 45), 42, SPEC) == Gap(45)
+    assert isinstance(way_of(SourceGap(43, 45), 42, SPEC), Stop)  # what is missing before it is no gap
 
 
 @pytest.mark.parametrize("magic", [0, 1])

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heliograph.copier.resync import (
+from heliograph.copier.questions import (
     Question,
-    ReadProducer,
+    ReadProducers,
     ReadSourceBatch,
     ReadSourceLog,
-    ReadTargetBatch,
+    ReadTargetBatches,
     ReadTargetLog,
     Unsettled,
 )
@@ -31,18 +31,18 @@ def test_the_position_is_the_targets_end() -> None:
 def test_a_new_target_begins_at_zero_without_asking_for_batches() -> None:
     logs = Logs(log_of([2]), [], None)
     assert ask(logs) == 0
-    assert not any(isinstance(question, ReadTargetBatch | ReadSourceBatch) for question in logs.asked)
+    assert not any(isinstance(question, ReadTargetBatches | ReadSourceBatch) for question in logs.asked)
 
 
 def test_the_sequence_is_read_before_and_after_the_end_and_the_source_after_the_target() -> None:
     logs = half_way()
     ask(logs)
     assert logs.asked == [
-        ReadProducer(),
+        ReadProducers(),
         ReadTargetLog(),
-        ReadProducer(),
+        ReadProducers(),
         ReadSourceLog(),
-        ReadTargetBatch(4),
+        ReadTargetBatches(4, 5),
         ReadSourceBatch(2),
     ]
 
@@ -52,13 +52,13 @@ def test_readings_that_differ_are_repeated_until_they_agree() -> None:
     readings = iter([state(1), state(4)])
 
     def another_copier_appends(question: Question) -> None:
-        if isinstance(question, ReadProducer):
+        if isinstance(question, ReadProducers):
             logs.producer = next(readings, state(4))
 
     logs.change = another_copier_appends
     assert ask(logs) == 5
     assert logs.asked.count(Unsettled()) == 1
-    assert logs.asked.count(ReadProducer()) == 4
+    assert logs.asked.count(ReadProducers()) == 4
 
 
 def test_state_that_appears_between_the_readings_counts_as_different() -> None:
@@ -66,7 +66,7 @@ def test_state_that_appears_between_the_readings_counts_as_different() -> None:
     readings = iter([None, state(4)])
 
     def expired_then_written(question: Question) -> None:
-        if isinstance(question, ReadProducer):
+        if isinstance(question, ReadProducers):
             logs.producer = next(readings, state(4))
 
     logs.change = expired_then_written
@@ -253,7 +253,7 @@ def test_every_honest_prefix_is_continued_at_its_end(
     readings = [replace(state(0), last_timestamp=n + 1) for n in range(shaky)]
 
     def settle_at_last(question: Question) -> None:
-        if isinstance(question, ReadProducer):
+        if isinstance(question, ReadProducers):
             logs.producer = readings.pop() if readings else settled
 
     logs.change = settle_at_last

@@ -19,7 +19,7 @@ from heliograph.copier import vigil
 from heliograph.copier.lease import ALIVE_S, Lease
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.phases import Phase
-from heliograph.copier.resync import Question, ReadProducer, Unsettled
+from heliograph.copier.questions import Question, ReadProducers, Unsettled
 from heliograph.model.errors import ProtocolError
 from heliograph.model.events import Event
 from heliograph.model.partition import TopicPartition
@@ -64,7 +64,7 @@ def test_rule_01_the_sequence_is_read_before_and_after_the_log_end_until_both_ag
     readings = iter([state(1), state(4), state(4), state(4)])
 
     def another_copier_appends(question: Question) -> None:
-        if isinstance(question, ReadProducer):
+        if isinstance(question, ReadProducers):
             logs.producer = next(readings)
 
     logs.change = another_copier_appends
@@ -231,16 +231,16 @@ async def test_rule_07_a_sequence_that_does_not_fit_is_asked_for_once_more_with_
         it.assign(0)
         await until(lambda: it.is_copied(0))
         await it.lane.revoke(next(iter(it.lane.copies)))
-        honest, asked, refreshes = it.target.producer, 0, it.target.refreshes
+        honest, asked, refreshes = it.target.producers, 0, it.target.refreshes
 
-        async def drifted(where: TopicPartition, producer_id: int) -> ProducerState | None:
+        async def drifted(where: TopicPartition) -> dict[int, ProducerState]:
             nonlocal asked
             asked += 1
             if lasting or asked <= 2:
-                return ProducerState(epoch=0, last_sequence=3, last_timestamp=NOW_MS)
-            return await honest(where, producer_id)
+                return {OURS: ProducerState(epoch=0, last_sequence=3, last_timestamp=NOW_MS)}
+            return await honest(where)
 
-        it.target.producer = drifted  # type: ignore[method-assign]
+        it.target.producers = drifted  # type: ignore[method-assign]
         write(it.source.logs[place(0)], 5)
         copy = it.assign(0)
         await until(lambda: copy.stopped is not None or it.is_copied(0))

@@ -9,19 +9,19 @@ import pytest
 
 from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
 from heliograph.copier.ports import Batch
-from heliograph.copier.resync import (
+from heliograph.copier.questions import (
     Answer,
     Question,
-    ReadProducer,
+    ReadProducers,
     ReadSourceBatch,
     ReadSourceBatches,
+    ReadSourceGap,
     ReadSourceLog,
-    ReadTargetBatch,
+    ReadTargetBatches,
     ReadTargetLog,
-    Synced,
     Unsettled,
-    resynchronise,
 )
+from heliograph.copier.resync import Synced, resynchronise
 from heliograph.model.errors import PartitionStop
 from heliograph.wire.batch import read_header
 
@@ -65,23 +65,18 @@ class Logs:
         assert len(self.asked) <= QUESTIONS_AT_MOST
         self.change(question)
         match question:
-            case ReadProducer():
-                return self.producer
+            case ReadProducers():
+                return {} if self.producer is None else {SPEC.producer_id: self.producer}
             case ReadTargetLog():
                 return _span(self.target, self.target_start, self.target_end, self.target_watermark)
             case ReadSourceLog():
                 return _span(self.source, self.source_start, self.source_end, self.source_watermark)
-            case ReadTargetBatch(offset):
-                return _holding(self.target, offset)
+            case ReadTargetBatches(first_offset, next_offset):
+                return _between(self.target, first_offset, next_offset)
             case ReadSourceBatch(offset):
                 return _holding(self.source, offset)
-            case ReadSourceBatches(first_offset, next_offset):
-                found = [
-                    b
-                    for b in self.source
-                    if b[0].next_offset > first_offset and b[0].base_offset < next_offset
-                ]
-                return Batches(headers=tuple(b[0] for b in found), views=tuple(b[1] for b in found))
+            case ReadSourceBatches(first_offset, next_offset) | ReadSourceGap(first_offset, next_offset, _):
+                return _between(self.source, first_offset, next_offset)
             case Unsettled():
                 return None
 
@@ -90,6 +85,11 @@ def _span(log: list[Batch], start: int, end: int | None, watermark: int | None) 
     if end is None:
         end = log[-1][0].next_offset if log else start
     return LogSpan(start=start, high_watermark=end if watermark is None else watermark, end=end)
+
+
+def _between(log: list[Batch], first_offset: int, next_offset: int) -> Batches:
+    found = [b for b in log if b[0].next_offset > first_offset and b[0].base_offset < next_offset]
+    return Batches(headers=tuple(b[0] for b in found), views=tuple(b[1] for b in found))
 
 
 def _holding(log: list[Batch], offset: int) -> Batch | None:

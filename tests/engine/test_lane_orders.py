@@ -36,6 +36,9 @@ class PlayedLane:
         self._moved.clear()
         return moved
 
+    def take_attempt_wants(self) -> list[tuple[MirrorPartition, int]]:
+        return []
+
     async def revoke(self, key: MirrorPartition) -> bool:
         self._end()
         del self.copies[key]

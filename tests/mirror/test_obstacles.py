@@ -15,7 +15,7 @@ from tests.support.log_reader import read_topic
 from tests.support.plain_mirror import Copies, mirror_plainly, settings_for, settled
 from tests.support.records import Record, mixed_records
 from tests.support.topics import create_topic, delete_records, delete_topic
-from tests.support.workload import produce_mixed, produce_records, produce_transaction
+from tests.support.workload import produce_mixed, produce_records
 
 pytestmark = pytest.mark.kafka
 
@@ -68,14 +68,6 @@ def _assert_stopped(pair: Pair, reason: StopReason, *words: str, copied: int) ->
     assert pair.target_records(1) == 50
 
 
-@pytest.mark.parametrize("commit", [True, False], ids=["committed", "aborted"])
-def test_a_transaction_stops_the_partition_at_its_first_batch(pair: Pair, commit: bool) -> None:
-    create_topic(pair.source, pair.topic, 2)
-    pair.write(20)
-    produce_transaction(pair.source, pair.topic, list(mixed_records(1, 5)), commit=commit)
-    _assert_stopped(pair, StopReason.TRANSACTIONAL_BATCH, "offset 20", copied=20)
-
-
 def test_log_append_time_stops_the_partition(pair: Pair) -> None:
     create_topic(pair.source, pair.topic, 2, configs={"message.timestamp.type": "LogAppendTime"})
     pair.write(3)
@@ -83,13 +75,6 @@ def test_log_append_time_stops_the_partition(pair: Pair) -> None:
     assert ended[0][0] == StopReason.LOG_APPEND_TIME
     assert "offset 0" in ended[0][1]
     assert ended[1] == (None, "", 0)
-
-
-def test_a_log_start_above_0_is_refused(pair: Pair) -> None:
-    create_topic(pair.source, pair.topic, 2)
-    pair.write(30)
-    delete_records(pair.source, pair.topic, 0, before_offset=10)
-    _assert_stopped(pair, StopReason.LOG_START, "10", copied=0)
 
 
 def test_a_batch_above_the_targets_limit_stops_the_partition_before_it(pair: Pair) -> None:

@@ -14,7 +14,6 @@ import heliograph
 from heliograph.model.admission import (
     AFRESH,
     Admitted,
-    Drift,
     LastBatch,
     PartitionFacts,
     Refused,
@@ -152,15 +151,14 @@ def test_a_last_batch_and_a_broker_that_disagree_are_refused() -> None:
     assert refusal(admit_partition(facts)) is StopReason.SEQUENCE
 
 
-def test_a_drift_that_is_allowed_moves_source_offset_and_sequence() -> None:
-    facts = replace(HALF_WAY, last_batch=ours(19), last_sequence=19, drift=Drift(offsets=10, sequences=30))
-    expected = Position(source=40, target=50, sequence=20)
+def test_sequences_may_lag_behind_offsets_where_gaps_were_filled() -> None:
+    facts = replace(HALF_WAY, last_batch=ours(19), last_sequence=19, gaps_filled=True)
+    expected = Position(source=50, target=50, sequence=20)
     assert admit_partition(facts) == Admitted(position=expected)
     forgotten = replace(facts, last_sequence=None)
     assert admit_partition(forgotten) == Admitted(position=expected)
-    assert admit_partition(replace(forgotten, last_batch=None, source_start=40)) == Admitted(
-        position=expected
-    )
+    assert refusal(admit_partition(replace(facts, last_sequence=18))) is StopReason.SEQUENCE
+    assert refusal(admit_partition(replace(facts, gaps_filled=False))) is StopReason.SEQUENCE
 
 
 def test_a_new_target_log_under_remembered_state_is_refused() -> None:
@@ -178,8 +176,20 @@ def test_sequences_wrap_where_the_protocol_says(end: int) -> None:
     assert admit_partition(facts) == at(end)
 
 
-def test_a_source_that_starts_above_zero_cannot_be_mirrored_into_a_new_target() -> None:
-    assert refusal(admit_partition(replace(NEW, source_start=1))) is StopReason.LOG_START
+def test_a_new_target_is_aligned_to_a_source_that_starts_above_zero() -> None:
+    verdict = admit_partition(replace(NEW, source_start=7, source_end=9))
+    assert verdict == Admitted(position=Position(source=0, target=0, sequence=0), align_to=7)
+
+
+def test_an_alignment_under_way_is_gone_on_with() -> None:
+    half = replace(HALF_WAY, source_start=80, last_is_filler=True)
+    assert admit_partition(half) == replace(at(50), align_to=80)
+    assert admit_partition(replace(half, source_start=50)) == replace(at(50), align_to=50)
+
+
+def test_a_target_whose_records_cannot_be_deleted_is_not_aligned() -> None:
+    facts = replace(NEW, source_start=7, source_end=9, aligns=False)
+    assert refusal(admit_partition(facts)) is StopReason.LOG_START
 
 
 def test_records_lost_to_retention_are_named_exactly() -> None:
@@ -227,8 +237,11 @@ def test_what_is_admitted_goes_on_at_the_targets_end_and_never_beyond_the_source
 ) -> None:
     verdict = admit_partition(facts)
     if isinstance(verdict, Admitted):
-        assert verdict == at(facts.target_end)
-        assert facts.source_start <= facts.target_end <= facts.source_end
+        assert replace(verdict, align_to=None) == at(facts.target_end)
+        assert facts.target_end <= facts.source_end
+        aligned = facts.target_end >= facts.source_start
+        assert verdict.align_to == (None if aligned else facts.source_start)
+        assert aligned or facts.target_end == 0
         assert facts.last_batch is None or facts.last_batch.producer_id == OURS
     else:
         assert verdict.hint
@@ -241,21 +254,18 @@ def test_the_advice_to_delete_a_target_topic_is_given_in_one_place_and_says_what
     assert told == ["admission.py"]
     assert advice.search(AFRESH)
     assert "are lost" in AFRESH
-    assert "start at offset 0" in AFRESH
 
 
-def test_nobody_is_told_to_delete_what_could_not_be_mirrored_again() -> None:
-    """Source records are gone, so its log starts above 0: a new target would be refused."""
+def test_what_was_lost_to_retention_can_be_mirrored_afresh() -> None:
     behind = replace(
         HALF_WAY, source_start=5, source_end=9, target_end=3, last_batch=ours(2), last_sequence=2
     )
     lost = admit_partition(behind)
     assert isinstance(lost, Refused)
     assert lost.reason is StopReason.LOST
-    assert "keep the target topic" in lost.hint
+    assert AFRESH in lost.hint
     again = admit_partition(replace(behind, target_end=0, last_batch=None, last_sequence=None))
-    assert isinstance(again, Refused)
-    assert again.reason is StopReason.LOG_START
+    assert isinstance(again, Admitted)
 
 
 def test_a_target_topic_with_too_few_partitions_is_given_more_and_not_deleted() -> None:

@@ -62,8 +62,8 @@ def _awaits(*, clear: bool) -> property:
 
 
 def _wants_while_left(copy: PartitionCopy) -> bool:
-    old = [each.perishable for each in copy._waiting] + [each.perishable for each in copy._in_flight]
-    return copy._waiting.left_old or any(old)
+    in_flight = any(each.perishable for each in copy._in_flight)
+    return copy._waiting.left_old or copy._waiting.has_old or in_flight
 
 
 def _one_slot(resynchroniser: Resynchroniser, *_: Any) -> asyncio.Semaphore:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from heliograph.copier import resync
 from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.phases import Phase
-from heliograph.copier.resync import ReadProducer, ReadTargetLog, Unsettled
+from heliograph.copier.questions import Asking, ReadProducers, ReadTargetLog, Unsettled
 from heliograph.copier.sender import Sender
 from heliograph.copier.spec import CopySpec
 from heliograph.model.admission import Admitted, PartitionFacts, Refused, admit_partition
@@ -24,28 +24,26 @@ from heliograph.wire.fetch import FetchWant
 from heliograph.wire.runs import Run
 
 
-def settled_once(
-    _spec: CopySpec,
-) -> Generator[resync.Question, resync.Answer, tuple[ProducerState | None, LogSpan]]:
+def settled_once(_spec: CopySpec) -> Asking[tuple[Mapping[int, ProducerState], LogSpan]]:
     while True:
-        producer = yield ReadProducer()
+        producers = yield ReadProducers()
         target = yield ReadTargetLog()
-        assert producer is None or isinstance(producer, ProducerState)
+        assert isinstance(producers, Mapping)
         assert isinstance(target, LogSpan)
         if target.high_watermark == target.end:
-            return producer, target
+            return producers, target
         yield Unsettled()
 
 
 def settled_to_the_high_watermark(
     spec: CopySpec,
-) -> Generator[resync.Question, resync.Answer, tuple[ProducerState | None, LogSpan]]:
+) -> Asking[tuple[Mapping[int, ProducerState], LogSpan]]:
     questions, answer = _settled(spec), None
     while True:
         try:
             question = questions.send(answer)
         except StopIteration as done:
-            settled: tuple[ProducerState | None, LogSpan] = done.value
+            settled: tuple[Mapping[int, ProducerState], LogSpan] = done.value
             return settled
         answer = yield question
         if isinstance(answer, LogSpan):
@@ -55,7 +53,7 @@ def settled_to_the_high_watermark(
 _settled = resync._settled
 
 
-def compare_nothing(*_: object) -> Generator[resync.Question, resync.Answer, int]:
+def compare_nothing(*_: object) -> Asking[int]:
     return -1
     yield Unsettled()
 
@@ -72,8 +70,8 @@ def admit_any_sequence(facts: PartitionFacts) -> Admitted | Refused:
     return admit_partition(replace(facts, last_batch=ours, last_sequence=None))
 
 
-def stream_at_once(copy: PartitionCopy, found: resync.Synced) -> None:
-    _synced(copy, found)
+def stream_at_once(copy: PartitionCopy, found: resync.Synced, now_ms: int | None = None) -> None:
+    _synced(copy, found, now_ms)
     if copy.phase is Phase.PROBE:
         copy.phase = Phase.STREAM
 

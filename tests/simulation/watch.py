@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from heliograph.copier.batches import SourceBatch
 from heliograph.copier.budget import ByteBudget
 from heliograph.model.partition import MirrorPartition
 
@@ -104,7 +105,7 @@ class Watch:
         for copy in lane.lane.copies.values():
             merged_bytes += sum(len(each.batch) for each in copy._in_flight if each.batches > 1)
             for batch in (
-                *(each.run.view for each in copy._waiting),
+                *(each.run.view for each in copy._waiting if isinstance(each, SourceBatch)),
                 *(each.batch for each in copy._in_flight),
             ):
                 buffers[id(batch.obj)] = memoryview(batch.obj).nbytes

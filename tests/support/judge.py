@@ -13,6 +13,7 @@ from .log_reader import Deadline, LogReader, SeenRecord
 
 MOST_DIFFERENCES = 20
 MOST_CHARACTERS = 48
+BOTH_COMMITTED = ("read_committed", "read_committed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +55,17 @@ def compare(
     topics: Mapping[str, str] | Iterable[str],
     *,
     timeout_s: float = 120.0,
+    isolations: tuple[str, str] = BOTH_COMMITTED,
 ) -> Verdict:
-    """Compares topics of one name, or a mapping of source to target names. Raises `Undecided` in time."""
+    """Compares topics of one name, or a mapping of source to target names. Raises `Undecided` in time.
+    `isolations`: of the consumers of source and target."""
     pairs = topic_pairs(topics)
     deadline = Deadline.after(timeout_s)
     findings = Findings()
-    with LogReader(source_bootstrap, deadline) as source, LogReader(target_bootstrap, deadline) as target:
+    with (
+        LogReader(source_bootstrap, deadline, isolations[0]) as source,
+        LogReader(target_bootstrap, deadline, isolations[1]) as target,
+    ):
         for source_topic, target_topic in pairs.items():
             _compare_topic(findings, source, target, source_topic, target_topic)
     return findings.verdict()
@@ -72,9 +78,10 @@ def assert_identical(
     *,
     records: int | None = None,
     timeout_s: float = 120.0,
+    isolations: tuple[str, str] = BOTH_COMMITTED,
 ) -> Verdict:
     """Fails with the first differences; also if the source holds another number of records than expected."""
-    verdict = compare(source_bootstrap, target_bootstrap, topics, timeout_s=timeout_s)
+    verdict = compare(source_bootstrap, target_bootstrap, topics, timeout_s=timeout_s, isolations=isolations)
     listed = "\n  ".join(verdict.differences)
     assert verdict.identical, (
         f"{verdict.different} differences in {verdict.records} records, first:\n  {listed}"

@@ -1,4 +1,4 @@
-"""One cluster's logs as a read_committed consumer sees them, streamed partition by partition.
+"""One cluster's logs as a consumer sees them, of committed records unless asked for all, partition by partition.
 
 Owns a librdkafka consumer that belongs to no group's assignment and commits nothing. Must not know the
 other cluster, nor any code of the mirror: the judge is worth something only while it is independent.
@@ -80,10 +80,10 @@ class Deadline:
 class LogReader:
     """Reads one partition at a time. Leaving the context closes the consumer."""
 
-    def __init__(self, bootstrap: str, deadline: Deadline) -> None:
+    def __init__(self, bootstrap: str, deadline: Deadline, isolation: str = "read_committed") -> None:
         self._bootstrap = bootstrap
         self._deadline = deadline
-        self._consumer = Consumer({**SETTINGS, "bootstrap.servers": bootstrap})
+        self._consumer = Consumer({**SETTINGS, "bootstrap.servers": bootstrap, "isolation.level": isolation})
 
     def partition_count(self, topic: str) -> int | None:
         """The number of partitions once all have a leader; None if there is no such topic."""
@@ -98,7 +98,7 @@ class LogReader:
             time.sleep(METADATA_POLL_S)
 
     def bounds(self, topic: str, partition: int) -> range:
-        """From the log's start to the end that a read_committed consumer can reach."""
+        """From the log's start to the end that a consumer of this isolation can reach."""
         where = f"{self._bootstrap} {topic}[{partition}]: asking for start and end"
         start, end = self._asking(
             where, self._consumer.get_watermark_offsets, TopicPartition(topic, partition), cached=False

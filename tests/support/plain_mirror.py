@@ -51,10 +51,17 @@ async def _mirror(
     async with planned_lane(settings) as (todo, lane, links):
         links.assign([copy.spec for copy in todo.copies])
         async with asyncio.timeout(timeout_s):
-            while not until(lane.copies):  # noqa: ASYNC110 - the lane has no event for this
+            while not until(lane.copies):
+                grant_attempts(lane)
                 await asyncio.sleep(POLL_S)
         await lane.drain()
         return todo, lane.copies
+
+
+def grant_attempts(lane: Lane) -> None:
+    """As a driver does that is the only one: whatever was not used yet."""
+    for key, above in lane.take_attempt_wants():
+        lane.grant_attempt(key, above + 1)
 
 
 @asynccontextmanager

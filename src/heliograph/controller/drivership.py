@@ -117,6 +117,10 @@ class Drivership:
         """In an order that is always the same."""
         return list(dict.fromkeys(election for both in self._elections.values() for election in both))
 
+    def claims_group(self, link: str) -> Election:
+        """The group in which all runs with the link's source cluster claim topics; its cells are fenced by it."""
+        return self._elections[link][0]
+
     def start(self) -> None:
         for election in self._each:
             election.start()

@@ -109,6 +109,10 @@ class LaneKeeper:
         self._placement.let_go(event.partition, event.lane, now, clean=event.clean)
         self._board.let_go(event.partition)
 
+    def grant_attempts(self, lane: int, pid: int, attempts: Iterable[tuple[MirrorPartition, int]]) -> None:
+        """Reserved for that process alone: one that has come in its place asks for its own."""
+        self._engine.send(lane, [{"type": "attempts", "pid": pid, "attempts": list(attempts)}])
+
     # -- what to do about it
 
     def settle(self, now: float) -> None:

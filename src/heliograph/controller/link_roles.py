@@ -14,18 +14,20 @@ Owns the elections. Must not know lanes: it tells what happens as events.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from heliograph.cluster.standing import Term
+from heliograph.controller.cells import Cells, FencedGroup
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Active, Candidate, Drivership, Role, Seeking, Standby
 from heliograph.controller.plan import LeavePartition, Plan
 from heliograph.controller.preparation import prepare
 from heliograph.controller.role_words import LastingTrouble, holders_of, tell_active, tell_standby
-from heliograph.model.errors import ClusterUnreachable
+from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed
 from heliograph.model.events import Event
 from heliograph.model.outbox import Outbox
+from heliograph.model.partition import MirrorPartition, TopicPartition
 
 TRY_AGAIN_S = 5.0
 
@@ -48,13 +50,22 @@ class StoodDown:
 
 
 @dataclass(frozen=True, slots=True)
+class Reserved:
+    """Attempts to fill gaps, for the lane, and the process, that asked for them."""
+
+    lane: int
+    pid: int
+    attempts: tuple[tuple[MirrorPartition, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """A link could not be prepared for a reason that no further try mends."""
 
     problem: BaseException
 
 
-RoleEvent = Prepared | StoodDown | Failed
+RoleEvent = Prepared | StoodDown | Reserved | Failed
 
 
 class LinkRoles:
@@ -91,6 +102,9 @@ class LinkRoles:
             for link, (source_id, target_id) in cluster_ids.items()
         ]
         self._drivership = make_drivership(candidates, self._changed)
+        self._cells: dict[FencedGroup, Cells] = {}
+        self._reserving: set[asyncio.Task[None]] = set()
+        self._unreserved: dict[str, str] = {}  # why, of links whose lanes wait for attempts
 
     def start(self) -> None:
         self._drivership.start()
@@ -118,7 +132,63 @@ class LinkRoles:
         for link in self.roles:
             self._drop_preparation(link)
             self._trouble.end(link)
+        for task in self._reserving:
+            task.cancel()
         await self._drivership.aclose(leave=leave)
+
+    # -- attempts to fill gaps
+
+    def reserve(self, lane: int, pid: int, wants: Iterable[tuple[MirrorPartition, int]]) -> None:
+        """Answered by `Reserved`, or not at all: the lane asks again."""
+        by_link: dict[str, dict[MirrorPartition, int]] = {}
+        for key, above in wants:
+            by_link.setdefault(key.link, {})[key] = above
+        for link, above_of in by_link.items():
+            if link in self._ready:
+                task = asyncio.get_running_loop().create_task(self._reserve(link, lane, pid, above_of))
+                self._reserving.add(task)
+                task.add_done_callback(self._reserving.discard)
+
+    async def _reserve(self, link: str, lane: int, pid: int, wants: dict[MirrorPartition, int]) -> None:
+        try:
+            given = await self._cells_of(link).reserve({key.target: above for key, above in wants.items()})
+        except (RequestFailed, ProtocolError) as problem:
+            self._tell_unreserved(link, problem.message)
+            return
+        self._unreserved.pop(link, None)
+        if link in self._ready:  # else others may hold them by now, and have read less than this
+            self._on_event(Reserved(lane, pid, tuple((key, given[key.target]) for key in wants)))
+
+    def _tell_unreserved(self, link: str, problem: str) -> None:
+        """Once: lanes ask again every few seconds."""
+        if self._unreserved.get(link) != problem:
+            self._unreserved[link] = problem
+            words = f"link {link}: gaps wait: no attempt to fill them could be reserved: {problem}"
+            self._outbox.tell(Event.ELECTION, words, link=link)
+
+    def _cells_of(self, link: str) -> Cells:
+        group = self._drivership.claims_group(link)
+        if group not in self._cells:
+            self._cells[group] = Cells(group, self._clusters.flight_s(link))
+        return self._cells[group]
+
+    async def _with_gaps(self, link: str, todo: Plan) -> Plan:
+        """Which partitions may have had gaps filled; all of them where that cannot be read."""
+        if not todo.copies:
+            return todo
+        try:
+            reserved: Mapping[TopicPartition, int] | None = await self._cells_of(link).attempts()
+        except (RequestFailed, ProtocolError) as problem:
+            words = f"link {link}: what was reserved of it before cannot be read: {problem.message}"
+            self._outbox.tell(Event.ELECTION, words, link=link)
+            reserved = None
+        copies = tuple(
+            replace(copy, spec=replace(copy.spec, gaps_filled=True))
+            if reserved is None or copy.spec.partition.target in reserved
+            else copy
+            for copy in todo.copies
+        )
+        return replace(todo, copies=copies)
 
     def _changed(self, link: str, role: Role) -> None:
         match role:
@@ -197,6 +267,7 @@ class LinkRoles:
                 self._outbox.tell(Event.CLUSTER_AWAY, f"link {link}: {problem.message}", link=link)
                 await asyncio.sleep(TRY_AGAIN_S)
             else:
+                todo = await self._with_gaps(link, todo)
                 self._ready.add(link)
                 self._mirrored[link] |= {copy.spec.partition.target_topic for copy in todo.copies}
                 self._left[link] = todo.left

@@ -19,7 +19,7 @@ from heliograph.controller.board import Board
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Drivership, Role
 from heliograph.controller.lane_keeper import LaneKeeper, LaneView
-from heliograph.controller.link_roles import Failed, LinkRoles, Prepared, RoleEvent, StoodDown
+from heliograph.controller.link_roles import Failed, LinkRoles, Prepared, Reserved, RoleEvent, StoodDown
 from heliograph.controller.plan import Plan, RefusePartition, plan
 from heliograph.controller.start_times import StartTimes, Step
 from heliograph.copier.lease import ALIVE_S
@@ -31,6 +31,7 @@ from heliograph.engine.lanes import (
     Lanes,
     LaneTold,
     LaneUp,
+    LaneWantsAttempts,
     SparkLost,
 )
 from heliograph.engine.spark_conf import is_local
@@ -326,6 +327,11 @@ class Mirror:
                 self._report(number, rows)
             case LaneTold(_, occurrences):
                 self._tell(occurrences)
+            case LaneWantsAttempts(lane, pid, wants):
+                assert self._roles is not None
+                self._roles.reserve(lane, pid, wants)
+            case Reserved(lane, pid, attempts):
+                self._keeper.grant_attempts(lane, pid, attempts)
             case LaneRevoked():
                 self._keeper.revoked(event, now)
             case LaneGone():

@@ -18,7 +18,9 @@ from heliograph.model.admission import LastBatch
 from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.link import Link
 from heliograph.model.partition import TopicPartition
+from heliograph.model.policy import Isolation
 from heliograph.model.producer_id import producer_id
+from heliograph.wire.filler import is_filler
 
 READS_AT_ONCE = 64
 BEING_WRITTEN = "the target is being written right now"
@@ -99,6 +101,7 @@ async def _sights(
             target,
             TopicPartition(topic.name, partition),
             TopicPartition(link.target_topic(topic.name), partition) if has_target else None,
+            link.policy_of(topic.name).isolation,
         )
 
     questions = (partial(see, topic, p) for topic in matched for p in topic.leaders)
@@ -106,7 +109,11 @@ async def _sights(
 
 
 async def _see(
-    source: ClusterClient, target: ClusterClient, here: TopicPartition, there: TopicPartition | None
+    source: ClusterClient,
+    target: ClusterClient,
+    here: TopicPartition,
+    there: TopicPartition | None,
+    isolation: Isolation,
 ) -> PartitionSight:
     """The target first: what was copied meanwhile is then in the source's log too, and not `target_ahead`."""
     sight = PartitionSight(source=None, source_end=None)
@@ -114,7 +121,9 @@ async def _see(
         sight = await _see_target(target, there, producer_id(source.metadata.cluster_id, here.topic))
     try:
         span = await read_span(source, here)
-        return replace(sight, source=span, source_end=await read_stable_end(source, here))
+        committed = isolation is Isolation.READ_COMMITTED
+        readable = await read_stable_end(source, here) if committed else span.high_watermark
+        return replace(sight, source=span, source_end=readable)
     except (RequestFailed, ProtocolError) as problem:
         return replace(sight, unreadable=problem.message)
 
@@ -138,6 +147,8 @@ async def _see_target(target: ClusterClient, there: TopicPartition, own_id: int)
         last_batch=LastBatch(producer_id=last[0].producer_id, last_sequence=last[0].last_sequence)
         if last
         else None,
+        ends_in_filler=last is not None and is_filler(*last),
+        ends_in_gap=last is not None and last[0].is_control,
         producer=after,
         unreadable=None if settled else BEING_WRITTEN,
     )

@@ -203,6 +203,7 @@ def _plan_topic(
             state_lasts_ms=snapshot.state_lasts_ms or STATE_LASTS_MS,
             margin_ms=margin_for(snapshot.flight_s),
             policy=policy,
+            aligns=configs.get("cleanup.policy", "delete") == "delete",
         )
         verdict = refused or _judge(spec, sight)
         if isinstance(verdict, Refused):
@@ -260,11 +261,12 @@ def _seen_offset(sight: PartitionSight) -> int | None:
 
 
 def _judge(spec: CopySpec, sight: PartitionSight) -> Admitted | Refused | None:
-    """None: it could not be seen. It is given to its lane all the same, which waits for it and judges then."""
-    if sight.source is None or sight.unreadable is not None:
+    """None: it could not be seen, or not well enough. It is given to its lane all the same, which waits for it and
+    judges then: a lane reads what is before markers, and knows whether sequences may lag behind offsets."""
+    if sight.source is None or sight.unreadable is not None or sight.ends_in_gap:
         return None
     target = sight.target
-    return admit_partition(
+    verdict = admit_partition(
         PartitionFacts(
             source_start=sight.source.start,
             source_end=sight.source.end,
@@ -273,8 +275,12 @@ def _judge(spec: CopySpec, sight: PartitionSight) -> Admitted | Refused | None:
             producer_id=spec.producer_id,
             last_batch=sight.last_batch,
             last_sequence=sight.producer.last_sequence if sight.producer else None,
+            last_is_filler=sight.ends_in_filler,
+            aligns=spec.aligns,
         )
     )
+    left_to_lane = isinstance(verdict, Refused) and verdict.reason is StopReason.SEQUENCE
+    return None if left_to_lane else verdict
 
 
 # -- links that cannot go together

@@ -25,6 +25,8 @@ class PartitionSight:
     target: LogSpan | None = None
     last_batch: LastBatch | None = None
     producer: ProducerState | None = None
+    ends_in_filler: bool = False  # the target's last batch holds nothing but offsets: it is being aligned
+    ends_in_gap: bool = False  # the target's last batch is a marker
     unreadable: str | None = None
 
 

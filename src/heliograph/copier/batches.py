@@ -36,6 +36,14 @@ class SourceBatch(NamedTuple):
         self.hold.release()
 
 
+class SourceGap(NamedTuple):
+    """Offsets [first_offset, next_offset) of the source that hold no record to copy: control batches and aborted ones,
+    whose headers were seen. Holds no memory."""
+
+    first_offset: int
+    next_offset: int
+
+
 class Append(NamedTuple):
     """A batch ready to be appended at exactly `start.target`; behind it the copy is at `end`. `batches`: how many of
     the source's are in it."""

@@ -13,12 +13,16 @@ stays here, silent, so that its state can be read; the others go on (P7).
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from heliograph.cluster.metadata import Leader
 from heliograph.copier.budget import ByteBudget, Share, Shares
 from heliograph.copier.clearance import CLEAR
+from heliograph.copier.deletions import Deletions
+from heliograph.copier.fill import Fill
+from heliograph.copier.fills import Fills
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.phases import OVER, Phase
 from heliograph.copier.ports import SourcePort, TargetPort
@@ -40,6 +44,7 @@ SLOW_FOR_S = 60.0
 # One in so many parts of a lane's memory is for merged batches on their way, and half of that at most for one broker:
 # of 64 MB so much that four requests of the default max.request.size are full.
 MERGED_PART = 8
+ASK_AGAIN_S = 3.0  # for an attempt that the driver did not grant: it may have lost its own right meanwhile
 OLD_LEADER_S = 1.0  # how long its answers are awaited when a partition has a new one
 
 
@@ -62,6 +67,11 @@ class Lane:
             on_slow=self._set_apart,
             wall_ms=surroundings.wall_ms,
         )
+        self._fills = Fills(self._spawn, self._attend)
+        self._deletions = Deletions(self._spawn, self._attend)
+        self._attempts: dict[
+            MirrorPartition, float
+        ] = {}  # who needs one to fill a gap; when it was asked for
         self._shares = Shares(self._budget, on_turn=self._share_turned)
         self._failed = failed
         self._links: dict[str, LaneLink] = {}
@@ -75,7 +85,7 @@ class Lane:
         self._exclusive: dict[MirrorPartition, None] = {}  # who needs an exclusive lease, as of `_note_moved`
         self._tasks: dict[asyncio.Task[None], None] = {}  # an ordered set: they end in the order they began
         self._asked: set[int] = set()  # clusters whose metadata is being read
-        self._resynchroniser = Resynchroniser(self._route, surroundings.uniform)
+        self._resynchroniser = Resynchroniser(self._route, surroundings)
         self._uniform = surroundings.uniform
         self._draining = False
         self._answer = asyncio.Event()  # set whenever a copy was given an answer
@@ -130,6 +140,7 @@ class Lane:
         await self._settled(route)
         self._routes.pop(key, None)
         self._leaderless.pop(key, None)
+        self._attempts.pop(key, None)
         for topic in (key.source_topic, key.target_topic):
             self._by_topic[topic].pop(key, None)
         if route.target_leader is not None:
@@ -160,6 +171,28 @@ class Lane:
                 self._exclusive[key] = None
             else:
                 self._exclusive.pop(key, None)
+
+    def take_attempt_wants(self) -> list[tuple[MirrorPartition, int]]:
+        """Whose gaps wait for an attempt that the driver must reserve, and above which one; each is asked for again
+        after a while."""
+        now = asyncio.get_running_loop().time()
+        due = [key for key, asked_at in self._attempts.items() if now - asked_at >= ASK_AGAIN_S]
+        wants = []
+        for key in due:
+            copy = self.copy(key)
+            if copy is None or not copy.wants_attempt:
+                del self._attempts[key]
+            else:
+                self._attempts[key] = now
+                wants.append((key, copy.attempt_above))
+        return wants
+
+    def grant_attempt(self, key: MirrorPartition, attempt: int) -> None:
+        copy = self.copy(key)
+        self._attempts.pop(key, None)
+        if copy is not None:
+            copy.attempt_granted(attempt)
+            self._attend(copy)
 
     def lapse(self) -> None:
         """Close the lines of links whose lease is over. To be called every now and then."""
@@ -351,7 +384,21 @@ class Lane:
             route.clearing = loop.call_at(copy.clear_at, self._clear, route)
         if copy.awaits_lease and route.telling is None:
             route.telling = asyncio.get_running_loop().call_later(TOLD_AFTER_S, self._tell_of_lease, route)
-        self._offer(route)
+        self._deletions.attend(route)
+        if copy.wants_attempt:
+            self._attempts.setdefault(copy.spec.partition, -math.inf)
+        fill = copy.fill_due()
+        if fill is not None:
+            self._begin_fill(route, fill)
+        else:
+            self._offer(route)
+
+    def _begin_fill(self, route: Route, fill: Fill) -> None:
+        """Without the lease that it needs it waits: whoever gets one is attended to."""
+        lease = self._lane_link_of(route).lease
+        held = lease.exclusive if fill.exclusive else lease.alive
+        if held and route.target_leader is not None:
+            self._fills.begin(route, fill, lambda: lease.exclusive if fill.exclusive else lease.alive)
 
     def _tell_of_lease(self, route: Route) -> None:
         """It takes a heartbeat to get a lease; whoever waits longer says so."""

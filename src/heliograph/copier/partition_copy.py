@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from collections import deque
 
+from heliograph.copier.alignment import FILLER, Alignment, Filler
 from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.budget import Parcel, Share
 from heliograph.copier.clearance import CLEAR, Clearance
+from heliograph.copier.fill import Fill, Filling
 from heliograph.copier.merging import Merging
 from heliograph.copier.passage import pass_through
-from heliograph.copier.phases import OVER, SENDING, Happening, Phase, after
+from heliograph.copier.phases import FLOWING, OVER, SENDING, Happening, Phase, after
 from heliograph.copier.recovery import after_append
 from heliograph.copier.resync import Synced
 from heliograph.copier.source_queue import SourceQueue
@@ -84,7 +86,10 @@ class PartitionCopy:
         self._in_flight_bytes = 0
         # The record time by which the broker remembers our id; None: it does not.
         self._state_ms: int | None = None
+        self._wall_ms = 0  # as of the last answer of the source
         self._merging = Merging(spec)
+        self._filling = Filling()
+        self._alignment: Alignment | None = None  # until the target begins where the source does
         self._waits = Waits()
         self._suspicions = Suspicions()
 
@@ -111,12 +116,12 @@ class PartitionCopy:
     @property
     def settled(self) -> bool:
         """No answer is due."""
-        return not self._in_flight
+        return not self._in_flight and self._filling.current is None
 
     @property
     def flowing(self) -> bool:
         """It knows where it stands, and nothing is in its way."""
-        return self.phase in SENDING and self._waiting.obstacle is None
+        return self.phase in FLOWING and self._waiting.obstacle is None
 
     @property
     def held_back(self) -> bool:
@@ -133,10 +138,14 @@ class PartitionCopy:
     def fetch_offset(self) -> int | None:
         """The offset to fetch from, None while nothing may be fetched."""
         wanted = self.flowing and not self.held_back and not self._waiting.left_old
+        if self._alignment is not None and not (self.durable and self._alignment.is_filled(self.durable)):
+            return None
         return self._waiting.fetch_offset if wanted else None
 
-    def peek(self) -> SourceBatch | None:
+    def peek(self) -> SourceBatch | Filler | None:
         """What may be taken now; a perishable batch under an exclusive lease only."""
+        if self._alignment is not None:
+            return self._peek_filler(self._alignment)
         head = self._waiting.head
         if head is None or self.phase not in SENDING:
             return None
@@ -145,12 +154,16 @@ class PartitionCopy:
             return None
         return head if self._waiting.may_go(self._sending.source) else None
 
+    def _peek_filler(self, alignment: Alignment) -> Filler | None:
+        """Nothing else goes before the last of them is deleted again."""
+        if self.phase not in SENDING or alignment.is_filled(self._sending):
+            return None
+        return None if self.phase is Phase.PROBE and self._in_flight else FILLER
+
     def take(self, room_bytes: int = 0) -> Append:
         """Take what `peek` showed, and what may be merged with it into so many bytes; its answer must come through
         `appended`, `refused` or `lost`."""
-        append = self._merging.take(self._waiting, self._sending, room_bytes, self._share) or pass_through(
-            self._waiting.pop(self._sending.source), self._sending, self.spec
-        )
+        append = self._take_next(room_bytes)
         self._moved[self] = None
         self._in_flight.append(append)
         self._in_flight_bytes += len(append.batch)
@@ -159,11 +172,19 @@ class PartitionCopy:
             self._enter(Happening.TOOK_OLD)  # nothing goes behind it, fresh or not, before it is acknowledged
         return append
 
+    def _take_next(self, room_bytes: int) -> Append:
+        if self._alignment is not None:
+            return self._alignment.take(self._sending, self.spec)
+        return self._merging.take(self._waiting, self._sending, room_bytes, self._share) or pass_through(
+            self._waiting.pop(self._sending.source), self._sending, self.spec
+        )
+
     @property
     def wants_exclusion(self) -> bool:
-        """A perishable batch is on its way, or will be."""
+        """A perishable batch is on its way, or will be; or a gap that only we may fill."""
         in_flight = any(out.perishable for out in self._in_flight)
-        return self._waiting.old_next or self._waiting.has_old or in_flight
+        fill = self._filling.current or self._gap()
+        return self._waiting.old_next or self._waiting.has_old or in_flight or bool(fill and fill.exclusive)
 
     @property
     def clear(self) -> bool:
@@ -179,20 +200,121 @@ class PartitionCopy:
 
     @property
     def awaits_clearance(self) -> bool:
-        """A perishable batch is next, and an append of somebody may still be on its way."""
-        return self._waiting.left_old and not self._waiting and not self._clearance.clear
+        """A perishable batch is next, or a gap behind one, and an append of somebody may still be on its way."""
+        old_is_next = self._waiting.left_old and not self._waiting
+        return not self._clearance.clear and (old_is_next or self._must_be_clear(self._gap()))
 
     @property
     def awaits_lease(self) -> bool:
         """A perishable batch is next, and all that it lacks is an exclusive lease."""
         return self._waiting.left_old and not self._waiting and self._clearance.clear
 
+    # -- fillers (copier/alignment.py)
+
+    @property
+    def delete_before(self) -> int | None:
+        """Up to where fillers of the target are to be deleted now; None: nothing is."""
+        if self._alignment is None or self.phase not in SENDING:
+            return None
+        return self._alignment.delete_before
+
+    def deleted(self, before_offset: int) -> None:
+        """The target's leader begins there, or later."""
+        if self._alignment is None:
+            return
+        self._moved[self] = None
+        self._alignment.deleted(before_offset)
+        if self._alignment.over:
+            self._alignment = None
+
+    @property
+    def aligning(self) -> tuple[int, int] | None:
+        """How many offsets of how many a new target partition has been given; None: it is aligned."""
+        if self._alignment is None or self.durable is None:
+            return None
+        return self.durable.target, self._alignment.goal
+
+    # -- gaps (copier/fill.py)
+
+    def _gap(self) -> Fill | None:
+        """The gap that is next, once no answer is due, if there is an attempt to fill it with."""
+        if self.phase not in SENDING or self._in_flight or self._alignment is not None:
+            return None
+        next_offset = self._waiting.gap(self._sending.source)
+        return None if next_offset is None else self._filling.plan(self._sending, next_offset)
+
+    def _must_be_clear(self, fill: Fill | None) -> bool:
+        """Whether appends that may still be on their way must be over first: an old batch that nobody compares any
+        more would land among the markers."""
+        if fill is None:
+            return False
+        known_ms = self._state_ms
+        return fill.exclusive or known_ms is None or self.spec.is_perishable(known_ms, self._wall_ms)
+
+    def fill_due(self) -> Fill | None:
+        """The gap that is next, if nothing but its lease is needed to fill it."""
+        fill = self._gap()
+        return fill if self._clearance.clear or not self._must_be_clear(fill) else None
+
+    @property
+    def wants_attempt(self) -> bool:
+        """A gap is next, and the driver must reserve an attempt to fill it with."""
+        if self.phase not in SENDING or self._filling.has_attempt:
+            return False
+        return self._waiting.gap(self._sending.source) is not None
+
+    @property
+    def attempt_above(self) -> int:
+        return self._filling.above
+
+    def attempt_granted(self, attempt: int) -> None:
+        self._moved[self] = None
+        self._filling.granted(attempt)
+
+    def begin_fill(self, fill: Fill) -> None:
+        """It goes on by `filled_to` and ends by `fill_over`."""
+        self._moved[self] = None
+        self._filling.current = fill
+        self._enter(Happening.MET_GAP)
+
+    def filled_to(self, target_offset: int) -> bool:
+        """The target's end was read back, behind markers of ours only. Whether the rest of the gap is to be filled."""
+        fill = self._filling.current
+        assert fill is not None
+        if self.phase is not Phase.FILL:
+            return False
+        self._moved[self] = None
+        self.trouble = None
+        self.durable = self._sending = fill.start.past_gap(target_offset - fill.start.target)
+        return self._sending != fill.end
+
+    def fill_over(
+        self, problem: Trouble | PartitionStop | None = None, *, stale: bool = False, spent: bool = False
+    ) -> None:
+        """No answer is due of the fill any more. `spent`: something of it may still be executed."""
+        fill, self._filling.current = self._filling.current, None
+        assert fill is not None
+        self._moved[self] = None
+        if spent:
+            self._filling.spent()
+        if isinstance(problem, PartitionStop):
+            self.stop(problem)
+        elif problem is not None and not self.over:
+            self._resync_later(problem, stale=stale)
+        elif self.phase is Phase.FILL:
+            self._waiting.filled(fill.end.source)
+            self._enter(Happening.FILLED)
+            self._stop_if_blocked()
+        else:
+            self._drained()
+
     # -- replies
 
-    def synced(self, found: Synced) -> None:
-        assert not self._in_flight
+    def synced(self, found: Synced, now_ms: int | None = None) -> None:
+        """`now_ms`: the time of day; it is needed where an alignment begins."""
+        assert self.settled
         position = found.position
-        wrong = self._suspicions.judge(position)
+        wrong = self._suspicions.judge(position) or self._filling.synced(found.marks, position.target)
         if wrong is not None:
             self.stop(wrong)
             return
@@ -202,6 +324,10 @@ class PartitionCopy:
         self.durable = self._sending = position
         self._waiting.start(position.source, found.source_epoch)
         self._state_ms = found.state_ms
+        self._alignment = None
+        if found.align_to is not None:
+            assert now_ms is not None
+            self._alignment = Alignment(found.align_to, now_ms)
         self._heard = False
         self._enter(Happening.SYNCED)
 
@@ -228,10 +354,13 @@ class PartitionCopy:
             self.trouble = None  # caught up: nothing is left that could be in trouble
         self.source_watermark = reply.high_watermark
         self.source_end = reply.last_stable_offset if reply.last_stable_offset >= 0 else reply.high_watermark
+        self._wall_ms = now_ms
+        if self._alignment is not None:
+            self._alignment.confirmed()
         if idle:
             self._doubt_state(now_ms)
         old_may_go = exclusive and self.clear
-        self._waiting.take_in(reply.records, parcel, self._share, now_ms, old_may_go=old_may_go)
+        self._waiting.take_in(reply, parcel, self._share, now_ms, old_may_go=old_may_go)
         self._stop_if_blocked()
 
     def leased(self, *, exclusive: bool) -> None:
@@ -424,6 +553,10 @@ class PartitionCopy:
     def _advance(self, append: Append) -> None:
         self.trouble = None
         self._count(append)
+        if self._alignment is not None:
+            self._alignment.acknowledged(append)
+            if self._alignment.is_filled(append.end):
+                self._waiting.start(append.end.source, leader_epoch=-1)
         self._state_ms = append.max_timestamp
         self._enter(Happening.ACKED_OLD if append.perishable else Happening.ACKED)
         self._stop_if_blocked()
@@ -459,7 +592,7 @@ class PartitionCopy:
         self.trouble = trouble
 
     def _drained(self) -> None:
-        if self.phase is Phase.DRAIN and not self._in_flight:
+        if self.phase is Phase.DRAIN and self.settled:
             self._enter(Happening.SETTLED)
 
     def _settle(self) -> Append:
@@ -487,16 +620,16 @@ class PartitionCopy:
 
     def bound_by(self, now: float) -> BoundBy | None:
         """What the copy waits for; None while it does not flow, or must not send yet."""
-        if not self.flowing or self.awaits_clearance or self.awaits_lease:
+        if not self.flowing or self.awaits_clearance or self.awaits_lease or self.wants_attempt:
             return None
-        answers_due = bool(self._in_flight) or (self._share is not None and self._share.full)
+        answers_due = not self.settled or (self._share is not None and self._share.full)
         return self._waits.bound_by(now, answers_due=answers_due, holds=bool(self._waiting))
 
     @property
     def state(self) -> PartitionState:
         if self.phase is Phase.STOPPED:
             return PartitionState.STOPPED
-        if self.phase is Phase.RESYNC or self.durable is None:
+        if self.phase is Phase.RESYNC or self.durable is None or self._alignment is not None:
             return PartitionState.ALIGNING
         caught_up = self._heard and self.durable.source >= self.source_end
         return PartitionState.CAUGHT_UP if caught_up else PartitionState.COPYING

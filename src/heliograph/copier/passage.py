@@ -3,7 +3,7 @@
 Pass      its header is rewritten in place, its records are never looked at
 Merge     the small ones that wait with it go as one batch (copier/merging.py)
 Reencode  its records can be copied, the batch as it is cannot: not built yet, stops the partition
-Gap       offsets that hold no record to copy: not built yet, stops the partition
+Gap       offsets that hold no record to copy: they are filled with markers (copier/fill.py)
 Stop      nothing can be made of it: stops the partition with what was met and at which offset (P6)
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from heliograph.copier.batches import Append, SourceBatch
+from heliograph.copier.batches import Append, SourceBatch, SourceGap
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.model.errors import CorruptBatch, PartitionStop
 from heliograph.model.position import Position
@@ -40,10 +40,10 @@ class Reencode:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """[from, next_offset) of the source."""
+    """[from, next_offset) of the source. It ends at a header that was seen, never where an answer or the last stable
+    offset ends: a partition that got no room in an answer looks the same."""
 
     next_offset: int
-    why: PartitionStop
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,15 @@ PASS = Pass()
 MERGE = Merge()
 
 
-def way_of(waiting: SourceBatch, next_offset: int, spec: CopySpec) -> Way:
+def way_of(waiting: SourceBatch | SourceGap, next_offset: int, spec: CopySpec) -> Way:
     """The way of the batch that comes next, where `next_offset` is the next one of the source to copy.
 
     A batch that is to go on is verified here, unless it was when it was fetched, before its checksum is computed anew:
     a corrupt one never gets a valid checksum.
     """
+    if isinstance(waiting, SourceGap):
+        hole = waiting.first_offset > next_offset
+        return _hole(next_offset, waiting.first_offset) if hole else Gap(waiting.next_offset)
     run = waiting.run
     way = way_by_header(run, next_offset, spec)
     if way is PASS and not run.verified:
@@ -78,16 +81,10 @@ def way_by_header(run: Run, next_offset: int, spec: CopySpec) -> Way:
     at = header.base_offset
     if header.magic != MAGIC:
         return Reencode(_met(StopReason.OLD_FORMAT, f"a message of format {header.magic} at offset {at}"))
-    if header.is_control:
-        return Gap(
-            header.next_offset, _met(StopReason.CONTROL_BATCH, f"a transaction's marker at offset {at}")
-        )
-    if header.is_transactional:
-        return Stop(_met(StopReason.TRANSACTIONAL_BATCH, f"a transactional batch at offset {at}"))
     if header.is_log_append_time:
         return Reencode(_met(StopReason.LOG_APPEND_TIME, f"a batch with log append time at offset {at}"))
     if at > next_offset:
-        return Gap(at, _met(StopReason.HOLES, f"no records at offsets [{next_offset}, {at})"))
+        return _hole(next_offset, at)
     if at < next_offset:
         around = f"a batch [{at}, {header.next_offset}) around the position {next_offset}"
         return Reencode(_met(StopReason.HOLES, around))
@@ -127,6 +124,10 @@ def corrupt(problem: CorruptBatch) -> PartitionStop:
 
 def _met(reason: StopReason, met: str) -> PartitionStop:
     return PartitionStop(reason, f"the source holds {met}", hint=_NOT_YET)
+
+
+def _hole(next_offset: int, first_offset: int) -> Stop:
+    return Stop(_met(StopReason.HOLES, f"no records at offsets [{next_offset}, {first_offset})"))
 
 
 def _mirrored_back(offset: int) -> PartitionStop:

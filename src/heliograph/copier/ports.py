@@ -12,6 +12,7 @@ from typing import Protocol
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
+from heliograph.cluster.markers import Marker
 from heliograph.cluster.metadata import Leader
 from heliograph.model.errors import HeliographError
 from heliograph.model.partition import TopicPartition
@@ -50,8 +51,11 @@ class SourcePort(Protocol):
 
     async def batch_at(self, where: TopicPartition, offset: int) -> Batch | None: ...
 
-    async def batches_in(self, where: TopicPartition, first_offset: int, next_offset: int) -> Batches:
-        """All that hold records in [first_offset, next_offset), as far as they can be read."""
+    async def batches_in(
+        self, where: TopicPartition, first_offset: int, next_offset: int, *, committed: bool = False
+    ) -> Batches:
+        """All that hold records in [first_offset, next_offset), as far as they can be read; `committed`: up to the last
+        stable offset, with what was aborted."""
         ...
 
     async def open_transaction(self, where: TopicPartition) -> int | None:
@@ -99,6 +103,15 @@ class TargetPort(Protocol):
 
     async def span(self, where: TopicPartition) -> LogSpan: ...
 
-    async def producer(self, where: TopicPartition, producer_id: int) -> ProducerState | None: ...
+    async def producers(self, where: TopicPartition) -> Mapping[int, ProducerState]: ...
 
-    async def batch_at(self, where: TopicPartition, offset: int) -> Batch | None: ...
+    async def batches_in(self, where: TopicPartition, first_offset: int, next_offset: int) -> Batches: ...
+
+    async def delete_records(self, where: TopicPartition, before_offset: int) -> None: ...
+
+    async def write_markers(
+        self, node: int, markers: Sequence[Marker], permit: Callable[[], bool]
+    ) -> Mapping[tuple[TopicPartition, int], int]:
+        """One error code for each partition and producer id, of however many markers: that of the last one.
+        `permit` is asked right before the last byte leaves."""
+        ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from heliograph.model.errors import BrokerRefused, PartitionStop
-from heliograph.model.events import Event
+from heliograph.model.events import Event, Trouble
 from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 
@@ -81,6 +81,50 @@ def after_append(code: int, message: str, offset: int) -> PartitionStop | Resync
         f"the target refused the batch at offset {offset}: {ErrorCode.name_of(code)}{words}",
         hint=answer.hint,
     )
+
+
+MARKER_RIGHTS = (
+    "grant the mirror ALTER (brokers from 3.8 on) or CLUSTER_ACTION on the target cluster, then start again:"
+    " gaps that transactions leave are filled with markers"
+)
+MARKER_ANSWERS: dict[int, Stop | Resynchronise] = {
+    # A rival fills the same gap, or has used a higher attempt.
+    ErrorCode.INVALID_PRODUCER_EPOCH: _RACED,
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED: _RACED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: Stop(StopReason.REFUSED, MARKER_RIGHTS),
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: Stop(StopReason.REFUSED, _LOOK),
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: _MOVED,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: _MOVED,
+}
+
+
+def after_markers(code: int, offset: int) -> PartitionStop | Trouble:
+    """What refused markers of a gap demand."""
+    answer = MARKER_ANSWERS.get(code, _UNKNOWN)
+    words = f"markers for the gap at {offset}: {ErrorCode.name_of(code)}"
+    if isinstance(answer, Resynchronise):
+        return Trouble(answer.event, words)
+    return PartitionStop(answer.reason, f"the target refused the {words}", hint=answer.hint)
+
+
+_DELETES = (
+    "grant the mirror DELETE on the target topic, then start again: a new mirror of a log that starts above 0"
+    " deletes the fillers that it was aligned with"
+)
+DELETION_ANSWERS: dict[int, Stop] = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: Stop(StopReason.REFUSED, _DELETES),
+    ErrorCode.POLICY_VIOLATION: Stop(
+        StopReason.REFUSED, "set cleanup.policy=delete on the target topic, then start again"
+    ),
+}
+
+
+def after_deletion(refused: BrokerRefused) -> PartitionStop | Trouble:
+    """What a refused deletion of fillers demands."""
+    stop = DELETION_ANSWERS.get(refused.code)
+    if stop is None:
+        return Trouble(Event.LEADER_MOVED, refused.message)
+    return PartitionStop(stop.reason, refused.message, hint=stop.hint)
 
 
 NEVER_READ: dict[int, str] = {

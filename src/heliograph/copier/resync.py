@@ -3,148 +3,113 @@
 A generator: it yields questions, is sent the answers, and returns where the copy stands, or raises
 `PartitionStop`. It has no side effects, so whoever asks may drop it at any failure and begin again.
 
-    producer ─▶ target log ─▶ producer ─▶ source log ─▶ (admission) ─▶ target's last batch ─▶ the source's same
+    producers ─▶ target log ─▶ producers ─▶ source log ─▶ target's tail ─▶ (admission) ─▶ the source's same
        ▲                          │ both readings must agree, and all of the log be readable
        └──────────────────────────┘
 
 The rules, each paid for: the sequence is read before *and* after the log end, because a stale one can look
 like a duplicate of another batch of equal size (success without appending). The last batch must be ours and
 hold the source's records at the same offsets, or one foreign record would make us skip one of the source's. It need not
-be one batch of the source's: copiers merge what waits, each as it comes.
+be one batch of the source's: copiers merge what waits, each as it comes. What is behind it must be markers of ours, at
+offsets where the source holds nothing to copy (copier/tail.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
-from heliograph.copier.ports import Batch
+from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.copier.anchor import compare_anchor
+from heliograph.copier.questions import Asking, ReadProducers, ReadSourceLog, ReadTargetLog, Unsettled
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
-from heliograph.model.admission import AFRESH, Admitted, LastBatch, PartitionFacts, Refused, admit_partition
-from heliograph.model.errors import CorruptBatch, DecompressionLimit, PartitionStop
+from heliograph.copier.tail import NO_MARKS, Marks, Tail, check_gap, marks_of, read_tail
+from heliograph.model.admission import Admitted, LastBatch, PartitionFacts, Refused, admit_partition
+from heliograph.model.errors import PartitionStop
 from heliograph.model.position import Position
 from heliograph.model.states import StopReason
-from heliograph.wire.batch import BatchHeader, payload_equal
-from heliograph.wire.compare import first_difference
-from heliograph.wire.kernels.loading import loaded
-
-
-@dataclass(frozen=True, slots=True)
-class ReadProducer:
-    """Answer: ProducerState | None."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadTargetLog:
-    """Answer: LogSpan."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadSourceLog:
-    """Answer: LogSpan."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadTargetBatch:
-    """Answer: the batch that holds the offset, or None."""
-
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReadSourceBatch:
-    """Answer: the batch that holds the offset, or None."""
-
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReadSourceBatches:
-    """Answer: Batches, all that hold records in [first_offset, next_offset)."""
-
-    first_offset: int
-    next_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Unsettled:
-    """Others are writing, or the last records are not yet on all replicas: wait a little. Answer: None."""
-
-
-Question = (
-    ReadProducer
-    | ReadTargetLog
-    | ReadSourceLog
-    | ReadTargetBatch
-    | ReadSourceBatch
-    | ReadSourceBatches
-    | Unsettled
-)
-Answer = ProducerState | LogSpan | Batch | Batches | None
+from heliograph.wire.batch import BatchHeader
+from heliograph.wire.filler import is_filler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synced:
     """Where the copy stands. `state_ms`: the record time by which the broker remembers our producer id, None where it
-    does not. `source_epoch`: the leader epoch of the source's last batch that the target holds too, -1 if unknown."""
+    does not. `source_epoch`: the leader epoch of the source's last batch that the target holds too, -1 if unknown.
+    `marks`: what markers that filled gaps here have used up. `align_to`: up to there the target holds fillers, or is to
+    be given them (copier/alignment.py)."""
 
     position: Position
     state_ms: int | None = None
     source_epoch: int = -1
+    marks: Marks = NO_MARKS
+    align_to: int | None = None
 
 
-Resync = Generator[Question, Answer, Synced]
-
-
-def resynchronise(spec: CopySpec) -> Resync:
-    producer, target = yield from _settled(spec)
+def resynchronise(spec: CopySpec) -> Asking[Synced]:
+    producers, target = yield from _settled(spec)
     source = yield from _readable_source(target.end)
-    last: Batch | None = None
-    if target.start < target.end:
-        answer = yield ReadTargetBatch(target.end - 1)
-        last = _expect_batch(answer, target.end)
+    tail = yield from read_tail(spec, target)
+    own = producers.get(spec.producer_id)
+    marks = marks_of(spec, producers, target.end)
     facts = PartitionFacts(
         source_start=source.start,
         source_end=source.end,
         target_start=target.start,
         target_end=target.end,
         producer_id=spec.producer_id,
-        last_batch=_signature(last[0]) if last else None,
-        last_sequence=producer.last_sequence if producer else None,
+        last_batch=_signature(tail.data[0]) if tail.data else None,
+        last_sequence=own.last_sequence if own else None,
+        gaps_filled=spec.gaps_filled or marks.any or tail.markers_from < target.end,
+        last_is_filler=_ends_in_filler(tail, source, target),
+        aligns=spec.aligns,
     )
     verdict = admit_partition(facts)
     if isinstance(verdict, Refused):
         raise verdict.as_stop()
     source_epoch = -1
-    if last is not None:
-        source_epoch = yield from _compare(last, source, target)
+    if tail.data is not None:
+        source_epoch = yield from compare_anchor(tail.data, source, target)
+    if tail.markers_from < target.end:
+        source_epoch = yield from check_gap(spec, source, tail.markers_from, target.end)
     assert isinstance(verdict, Admitted)
     return Synced(
         position=verdict.position,
-        state_ms=producer.last_timestamp if producer else None,
+        state_ms=own.last_timestamp if own else None,
         source_epoch=source_epoch,
+        marks=marks,
+        align_to=verdict.align_to,
     )
+
+
+def _ends_in_filler(tail: Tail, source: LogSpan, target: LogSpan) -> bool:
+    """Fillers are only ever below the source's start: records there need not be looked at."""
+    if tail.data is None or tail.markers_from < target.end or target.end > source.start:
+        return False
+    return is_filler(*tail.data)
 
 
 def _signature(header: BatchHeader) -> LastBatch:
     return LastBatch(producer_id=header.producer_id, last_sequence=header.last_sequence)
 
 
-def _settled(spec: CopySpec) -> Generator[Question, Answer, tuple[ProducerState | None, LogSpan]]:
+def _settled(spec: CopySpec) -> Asking[tuple[Mapping[int, ProducerState], LogSpan]]:
     while True:
-        before = yield ReadProducer()
+        before = yield ReadProducers()
         target = yield ReadTargetLog()
-        after = yield ReadProducer()
+        after = yield ReadProducers()
         assert isinstance(target, LogSpan)
-        assert before is None or isinstance(before, ProducerState)
-        _check_epoch(before, spec)
-        if before == after and target.high_watermark == target.end:
-            return before, target
+        assert isinstance(before, Mapping)
+        assert isinstance(after, Mapping)
+        _check_epoch(before.get(spec.producer_id), spec)
+        agree = before.get(spec.producer_id) == after.get(spec.producer_id)
+        marks = [marks_of(spec, each, target.end) for each in (before, after)]
+        if agree and marks[0] == marks[1] and target.high_watermark == target.end:
+            return after, target
         yield Unsettled()
 
 
-def _readable_source(target_end: int) -> Generator[Question, Answer, LogSpan]:
+def _readable_source(target_end: int) -> Asking[LogSpan]:
     """The source's log, once consumers may read up to where the target ends.
 
     A new leader's high watermark lags for a moment behind what the old one had shown.
@@ -164,61 +129,3 @@ def _check_epoch(producer: ProducerState | None, spec: CopySpec) -> None:
             f"somebody else uses this link's producer id {spec.producer_id} with epoch {producer.epoch}",
             hint="only Heliograph may write with that id: find the other writer of the target topic",
         )
-
-
-def _expect_batch(answer: Answer, target_end: int) -> Batch:
-    if not isinstance(answer, tuple) or answer[0].next_offset != target_end:
-        raise PartitionStop(
-            StopReason.ANCHOR,
-            f"the target ends at {target_end} but its last batch cannot be read",
-            hint=f"compaction or another tool changed the target topic: see its cleanup.policy; {AFRESH}",
-        )
-    return answer
-
-
-def _compare(last: Batch, source: LogSpan, target: LogSpan) -> Generator[Question, Answer, int]:
-    """The source's leader epoch of the last record that both hold. Compared are the offsets that both still hold."""
-    header, view = last
-    first_offset = max(header.base_offset, source.start, target.start)
-    if first_offset >= header.next_offset:
-        return -1  # retention took the source's copy: the producer id and the sequence must do
-    answer = yield ReadSourceBatch(first_offset)
-    differs_at = first_offset
-    if isinstance(answer, tuple):
-        source_header, source_view = answer
-        if source_header.base_offset == header.base_offset and payload_equal(view, source_view):
-            return source_header.leader_epoch
-        batches = yield ReadSourceBatches(first_offset, header.next_offset)
-        assert isinstance(batches, Batches)
-        found = _first_difference(view, batches, first_offset, header.next_offset)
-        if found is None:
-            return batches.headers[-1].leader_epoch
-        differs_at = found
-    raise PartitionStop(
-        StopReason.ANCHOR,
-        f"the target's last batch [{header.base_offset}, {header.next_offset}) differs from the source's records at"
-        f" offset {differs_at}",
-        hint=f"the source was truncated or recreated, or the target changed: compare both topics; {AFRESH}",
-    )
-
-
-def _first_difference(view: memoryview, batches: Batches, first_offset: int, next_offset: int) -> int | None:
-    kernels = loaded()
-    assert kernels is not None, "asked for batches to compare, without the kernels for it"
-    try:
-        differs = first_difference(
-            kernels,
-            [view],
-            batches.views,
-            first_offset=first_offset,
-            next_offset=next_offset,
-            names=("the target", "the source"),
-        )
-    except (CorruptBatch, DecompressionLimit) as problem:
-        raise PartitionStop(
-            StopReason.ANCHOR,
-            f"the target's last batch, up to {next_offset}, cannot be compared with the source's records:"
-            f" {problem.message}",
-            hint="look at these offsets of both topics with a consumer: one of the logs is damaged there",
-        ) from problem
-    return differs.offset if differs is not None else None

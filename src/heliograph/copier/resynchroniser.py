@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from heliograph.copier import resync
+from heliograph.copier import questions
 from heliograph.copier.passage import corrupt
 from heliograph.copier.recovery import stop_for_read
+from heliograph.copier.resync import Synced, resynchronise
 from heliograph.copier.route import Route
+from heliograph.copier.surroundings import Surroundings
 from heliograph.model.errors import (
     BrokerRefused,
     CorruptBatch,
@@ -40,13 +42,12 @@ KERNELS_LOOK_S = 0.05
 
 
 class Resynchroniser:
-    """`on_refreshed(route)` is called when metadata was read again. `uniform(a, b)`: chance, for the pauses."""
+    """`on_refreshed(route)` is called when metadata was read again."""
 
-    def __init__(
-        self, on_refreshed: Callable[[Route], None], uniform: Callable[[float, float], float]
-    ) -> None:
+    def __init__(self, on_refreshed: Callable[[Route], None], surroundings: Surroundings) -> None:
         self._on_refreshed = on_refreshed
-        self._uniform = uniform
+        self._uniform = surroundings.uniform  # for the pauses
+        self._wall_ms = surroundings.wall_ms
         self._slots: dict[tuple[int, int], asyncio.Semaphore] = {}  # by port and node
 
     async def run(self, route: Route) -> None:
@@ -74,9 +75,9 @@ class Resynchroniser:
                     found is not None and copy.interruptions == interruptions
                 ):  # else the answers are out of date
                     route.doubted = False
-                    copy.synced(found)
+                    copy.synced(found, self._wall_ms())
 
-    async def _ask_until_moved(self, route: Route) -> resync.Synced | None:
+    async def _ask_until_moved(self, route: Route) -> Synced | None:
         """None: a leader has moved meanwhile, and whoever was asked need not be waited for."""
         route.asking = asyncio.get_running_loop().create_task(self._ask(route))
         try:
@@ -90,30 +91,28 @@ class Resynchroniser:
         finally:
             route.asking = None
 
-    async def _ask(self, route: Route) -> resync.Synced:
-        questions = resync.resynchronise(route.copy.spec)
-        answer: resync.Answer = None
+    async def _ask(self, route: Route) -> Synced:
+        asking = resynchronise(route.copy.spec)
+        answer: questions.Answer = None
         unsettled = 0
         while True:
             try:
-                question = questions.send(answer)
+                question = asking.send(answer)
             except StopIteration as done:
-                found: resync.Synced = done.value
+                found: Synced = done.value
                 return found
-            if isinstance(question, resync.Unsettled):
+            if isinstance(question, questions.Unsettled):
                 unsettled += 1
                 await _wait_to_settle(route, unsettled)
                 answer = None
             else:
-                if isinstance(question, resync.ReadSourceBatches):
+                if isinstance(question, questions.ReadSourceBatches):
                     await _kernels()  # not in a slot that others wait for
                 async with self._slot(route, question):
                     answer = await _perform(route, question)
 
-    def _slot(self, route: Route, question: resync.Question) -> asyncio.Semaphore:
-        of_source = isinstance(
-            question, resync.ReadSourceLog | resync.ReadSourceBatch | resync.ReadSourceBatches
-        )
+    def _slot(self, route: Route, question: questions.Question) -> asyncio.Semaphore:
+        of_source = isinstance(question, questions.OF_SOURCE)
         port, leader = (
             (route.source, route.source_leader) if of_source else (route.target, route.target_leader)
         )
@@ -172,22 +171,26 @@ async def _wait_to_settle(route: Route, rounds: int) -> None:
     await asyncio.sleep(UNSETTLED_WAIT_S)
 
 
-async def _perform(route: Route, question: resync.Question) -> resync.Answer:
+async def _perform(route: Route, question: questions.Question) -> questions.Answer:
     spec, source, target = route.copy.spec, route.source, route.target
     match question:
-        case resync.ReadProducer():
-            return await target.producer(spec.partition.target, spec.producer_id)
-        case resync.ReadTargetLog():
+        case questions.ReadProducers():
+            return await target.producers(spec.partition.target)
+        case questions.ReadTargetLog():
             return await target.span(spec.partition.target)
-        case resync.ReadTargetBatch(offset):
-            return await target.batch_at(spec.partition.target, offset)
-        case resync.ReadSourceLog():
+        case questions.ReadTargetBatches(first_offset, next_offset):
+            return await target.batches_in(spec.partition.target, first_offset, next_offset)
+        case questions.ReadSourceLog():
             return await source.span(spec.partition.source)
-        case resync.ReadSourceBatch(offset):
+        case questions.ReadSourceBatch(offset):
             return await source.batch_at(spec.partition.source, offset)
-        case resync.ReadSourceBatches(first_offset, next_offset):
+        case questions.ReadSourceBatches(first_offset, next_offset):
             return await source.batches_in(spec.partition.source, first_offset, next_offset)
-        case resync.Unsettled():
+        case questions.ReadSourceGap(first_offset, next_offset, committed):
+            return await source.batches_in(
+                spec.partition.source, first_offset, next_offset, committed=committed
+            )
+        case questions.Unsettled():
             return None
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from heliograph.cluster.line_name import LineName
+from heliograph.copier.alignment import Filler
 from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.lease import Lease
 from heliograph.copier.pace import Pace
@@ -166,7 +167,7 @@ class Sender:
                 self._ready[copy] = None
         return sent
 
-    def _may_send(self, copy: PartitionCopy) -> SourceBatch | None:
+    def _may_send(self, copy: PartitionCopy) -> SourceBatch | Filler | None:
         waiting = copy.peek()
         if waiting is None or waiting.perishable is not self._name.careful:
             return None

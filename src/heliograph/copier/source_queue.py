@@ -11,18 +11,22 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 
-from heliograph.copier.batches import SourceBatch
+from heliograph.copier.batches import SourceBatch, SourceGap
 from heliograph.copier.budget import Parcel, Share
 from heliograph.copier.merging_rule import is_worth_merging, merging_pays
-from heliograph.copier.passage import Merge, Pass, Way, corrupt, way_by_header, way_of
+from heliograph.copier.passage import Gap, Merge, Pass, Reencode, Stop, Way, corrupt, way_by_header, way_of
 from heliograph.copier.spec import CopySpec
 from heliograph.model.errors import CorruptBatch, PartitionStop
 from heliograph.model.producer_id import id_prefix
-from heliograph.wire.batch import split_batches
+from heliograph.wire.aborted import AbortedFilter
+from heliograph.wire.batch import BatchHeader, split_batches, verify_crc
+from heliograph.wire.batch_layout import CONTROL, TRANSACTIONAL
+from heliograph.wire.fetch import FetchedPartition
 from heliograph.wire.merge import Merged
 from heliograph.wire.runs import PACKED_BYTES, PLAIN_BYTES, Run, split_runs
 
 GOES = (Pass, Merge)
+IN_TRANSACTIONS = CONTROL | TRANSACTIONAL
 
 
 class SourceQueue:
@@ -35,7 +39,7 @@ class SourceQueue:
         self._plain_bytes = min(PLAIN_BYTES, spec.max_batch_bytes)
         self._packed_bytes = min(PACKED_BYTES, spec.max_batch_bytes)
         self._stop_id_prefix = id_prefix(spec.target_cluster_id)
-        self._batches: deque[SourceBatch] = deque()
+        self._batches: deque[SourceBatch | SourceGap] = deque()
         self._way: Way | None = None  # of the first one
         self.fetch_offset = 0
         self.size_bytes = 0
@@ -47,16 +51,18 @@ class SourceQueue:
     def __len__(self) -> int:
         return len(self._batches)
 
-    def __iter__(self) -> Iterator[SourceBatch]:
+    def __iter__(self) -> Iterator[SourceBatch | SourceGap]:
         return iter(self._batches)
 
     @property
     def head(self) -> SourceBatch | None:
-        return self._batches[0] if self._batches else None
+        """The first batch, if no gap is before it."""
+        first = self._batches[0] if self._batches else None
+        return first if isinstance(first, SourceBatch) else None
 
     @property
     def has_old(self) -> bool:
-        return any(waiting.perishable for waiting in self._batches)
+        return any(isinstance(waiting, SourceBatch) and waiting.perishable for waiting in self._batches)
 
     # -- the source's side
 
@@ -68,28 +74,50 @@ class SourceQueue:
         self.obstacle = None
 
     def take_in(
-        self, records: memoryview, parcel: Parcel, share: Share | None, now_ms: int, *, old_may_go: bool
+        self,
+        reply: FetchedPartition,
+        parcel: Parcel,
+        share: Share | None,
+        now_ms: int,
+        *,
+        old_may_go: bool,
     ) -> None:
         """The answer to a fetch from `fetch_offset`. `old_may_go`: perishable batches may be sent now."""
         self.old_next = False
+        aborted = AbortedFilter(reply.aborted)
         try:
             runs = split_runs(
-                _from_offset(records, self.fetch_offset),
+                _from_offset(reply.records, self.fetch_offset),
                 plain_bytes=self._plain_bytes,
                 packed_bytes=self._packed_bytes,
                 old_before=self._spec.perishable_before(now_ms),
                 stop_id_prefix=self._stop_id_prefix,
             )
             for run in runs:
-                if run.old and not old_may_go and self._would_go(run):
+                # What is in no transaction is the rule, and a run of several batches never is in one.
+                if run.header.attributes & IN_TRANSACTIONS and _holds_nothing(run, aborted):
+                    verify_crc(run.header, run.view)  # a gap must not end where a corrupt header says
+                    self._widen_gap(run.header)
+                elif run.old and not old_may_go and self._would_go(run):
                     self.left_old = self.old_next = True
                     break
-                self._batches.append(SourceBatch(run, parcel.hold(share)))
-                self.size_bytes += len(run.view)
+                else:
+                    self._batches.append(SourceBatch(run, parcel.hold(share)))
+                    self.size_bytes += len(run.view)
                 self.last_epoch = run.header.leader_epoch
                 self.fetch_offset = run.header.next_offset
         except CorruptBatch as problem:
             self.obstacle = corrupt(problem)
+
+    def _widen_gap(self, header: BatchHeader) -> None:
+        """Offsets up to the end of this batch hold no record to copy. The copy may be inside of it already."""
+        first_offset = max(header.base_offset, self.fetch_offset)
+        last = self._batches[-1] if self._batches else None
+        if isinstance(last, SourceGap) and last.next_offset == first_offset:
+            self._batches.pop()
+            first_offset = last.first_offset
+            self._way = self._way if self._batches else None
+        self._batches.append(SourceGap(first_offset, header.next_offset))
 
     def _would_go(self, run: Run) -> bool:
         """What stops the partition need not wait for a lease to do so."""
@@ -97,10 +125,15 @@ class SourceQueue:
 
     def leave_old(self, next_offset: int) -> None:
         """Old records may not be sent any more: they are left at the source, with all behind them."""
-        first = next((at for at, waiting in enumerate(self._batches) if waiting.perishable), None)
-        if first is None:
+        old = (
+            (at, waiting)
+            for at, waiting in enumerate(self._batches)
+            if isinstance(waiting, SourceBatch) and waiting.perishable
+        )
+        first, batch = next(old, (None, None))
+        if first is None or batch is None:
             return
-        self.fetch_offset = max(self._batches[first].header.base_offset, next_offset)
+        self.fetch_offset = max(batch.header.base_offset, next_offset)
         self.left_old = self.old_next = True
         self.obstacle = None  # it is met again
         while len(self._batches) > first:
@@ -112,15 +145,31 @@ class SourceQueue:
         """Whether something can be appended of the first one, at this source offset."""
         return bool(self._batches) and isinstance(self._way or self._way_of_head(next_offset), GOES)
 
+    def gap(self, next_offset: int) -> int | None:
+        """Where the gap ends that is next; None: a batch is, or nothing."""
+        way = self._way_of_head(next_offset) if self._batches else None
+        return way.next_offset if isinstance(way, Gap) else None
+
+    def filled(self, next_offset: int) -> None:
+        """The gap that was next is behind us up to there; it may have grown since."""
+        gap = self._batches.popleft()
+        assert isinstance(gap, SourceGap)
+        if gap.next_offset > next_offset:
+            self._batches.appendleft(SourceGap(next_offset, gap.next_offset))
+        self._way = None
+
     def together(self, limit_bytes: int) -> list[Run]:
         """The first ones, as many as may go as one batch of that size, by what they have now; empty where merging does
         not pay."""
-        first = self._batches[0].run
-        if not merging_pays(first, self._batches[1].run if len(self._batches) > 1 else None):
+        first = self._first().run
+        second = self._batches[1] if len(self._batches) > 1 else None
+        if not merging_pays(first, second.run if isinstance(second, SourceBatch) else None):
             return []
         runs = [first]
         size_bytes = len(first.view)
         for waiting in islice(self._batches, 1, None):
+            if isinstance(waiting, SourceGap):
+                break
             size_bytes += waiting.size_bytes
             if size_bytes > limit_bytes or not is_worth_merging(waiting.run):
                 break
@@ -132,7 +181,7 @@ class SourceQueue:
         for _ in range(made.runs):
             self._let_go(self._batches.popleft())
         if made.rest is not None:
-            waiting = self._batches[0]
+            waiting = self._first()
             self.size_bytes -= waiting.size_bytes - len(made.rest.view)
             self._batches[0] = waiting._replace(run=made.rest)
         self._way = None
@@ -140,7 +189,8 @@ class SourceQueue:
     def pop(self, next_offset: int) -> SourceBatch:
         """The first batch, which passes through; of a run the first one."""
         assert isinstance(self._way_of_head(next_offset), GOES)
-        waiting = self._batches.popleft()
+        waiting = self._first()
+        self._batches.popleft()
         self._way = None
         if waiting.run.batches > 1:
             first, rest = waiting.run.apart()
@@ -154,7 +204,12 @@ class SourceQueue:
         if not self._batches:
             return self.obstacle
         way = self._way_of_head(next_offset)
-        return None if isinstance(way, GOES) else way.why
+        return way.why if isinstance(way, Reencode | Stop) else None
+
+    def _first(self) -> SourceBatch:
+        first = self._batches[0]
+        assert isinstance(first, SourceBatch)
+        return first
 
     def _way_of_head(self, next_offset: int) -> Way:
         if self._way is None:
@@ -169,11 +224,18 @@ class SourceQueue:
         while self._batches:
             self._let_go(self._batches.pop())
 
-    def _let_go(self, waiting: SourceBatch) -> None:
+    def _let_go(self, waiting: SourceBatch | SourceGap) -> None:
         if not self._batches:
             self._way = None
-        self.size_bytes -= waiting.size_bytes
-        waiting.release()
+        if isinstance(waiting, SourceBatch):
+            self.size_bytes -= waiting.size_bytes
+            waiting.release()
+
+
+def _holds_nothing(run: Run, aborted: AbortedFilter) -> bool:
+    """No record to copy is in it: a transaction's marker, or records of a transaction that was aborted. The filter is
+    asked of markers, too: they tell it where a transaction ends."""
+    return aborted.is_aborted(run.header, run.view) or run.header.is_control
 
 
 def _from_offset(records: memoryview, next_offset: int) -> memoryview:

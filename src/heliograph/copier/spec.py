@@ -52,6 +52,9 @@ class CopySpec:
 
     `state_lasts_ms`: how long the target's brokers remember a producer id, by the time of its last record.
     `margin_ms`: how long they must remember a batch that counts as fresh (see `margin_for`).
+    `gaps_filled`: a driver has reserved the right to fill gaps of this partition before: sequence numbers may lag
+    behind offsets, also where no marker can be seen any more. `aligns`: a log that starts above 0 may be aligned
+    (copier/alignment.py): the target topic's records can be deleted.
     """
 
     partition: MirrorPartition
@@ -64,6 +67,8 @@ class CopySpec:
     state_lasts_ms: int = STATE_LASTS_MS
     margin_ms: int = DEFAULT_MARGIN_MS
     policy: LinkPolicy = DEFAULT_POLICY
+    gaps_filled: bool = False
+    aligns: bool = True
 
     def is_perishable(self, timestamp_ms: int, now_ms: int) -> bool:
         """Whether brokers may forget the producer id soon after a record of this time. By half of what they

@@ -102,6 +102,9 @@ class LaneOrders:
                     self._send(self.beat())  # nothing is sent before the driver's first word on these links
                 case "assign" if order["pid"] in (None, self._pid):
                     self._links.assign(decode_specs(order), clear_in_s=order["clear_in_s"])
+                case "attempts" if order["pid"] in (None, self._pid):
+                    for key, attempt in order["attempts"]:
+                        self._lane.grant_attempt(MirrorPartition(*key), attempt)
                 case "revoke":
                     for key in order["partitions"]:
                         self._revoke(MirrorPartition(*key))
@@ -137,7 +140,14 @@ class LaneOrders:
             self._wants = self._lane.wants_exclusion()
             self._lane.lapse()
             self._send_progress()
+            self._ask_for_attempts()
             await asyncio.sleep(PROGRESS_S)
+
+    def _ask_for_attempts(self) -> None:
+        """Gaps are filled with attempts that the driver has reserved (copier/fill.py)."""
+        wants = self._lane.take_attempt_wants()
+        for at in range(0, len(wants), ROWS_PER_FRAME):
+            self._send({"type": "attempts", "wants": wants[at : at + ROWS_PER_FRAME], "pid": self._pid})
 
     def _send_progress(self) -> None:
         """Only what changed since the last report."""

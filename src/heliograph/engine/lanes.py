@@ -55,6 +55,15 @@ class LaneTold:
 
 
 @dataclass(frozen=True, slots=True)
+class LaneWantsAttempts:
+    """Gaps of these partitions wait for an attempt above these (copier/fill.py). `pid`: the process that asks."""
+
+    lane: int
+    pid: int
+    wants: tuple[tuple[MirrorPartition, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LaneRevoked:
     """A lane has let go of a partition. `clean`: nothing that it sent can still arrive."""
 
@@ -81,7 +90,7 @@ class SparkLost:
     hint: str
 
 
-LaneEvent = LaneUp | LaneProgress | LaneTold | LaneRevoked | LaneGone | SparkLost
+LaneEvent = LaneUp | LaneProgress | LaneTold | LaneWantsAttempts | LaneRevoked | LaneGone | SparkLost
 Grants = Callable[[], Mapping[str, float]]
 
 
@@ -192,6 +201,9 @@ class Lanes:
                 self._on_event(LaneProgress(lane, rows))
             case "occurrences":
                 self._on_event(LaneTold(lane, tuple(map(decode_occurrence, message["occurrences"]))))
+            case "attempts":
+                wants = tuple((MirrorPartition(*key), int(above)) for key, above in message["wants"])
+                self._on_event(LaneWantsAttempts(lane, int(message["pid"]), wants))
             case "revoked":
                 where = MirrorPartition(*message["partition"])
                 self._on_event(LaneRevoked(lane, where, bool(message["clean"])))

@@ -17,18 +17,21 @@ from heliograph.model.errors import PartitionStop
 from heliograph.model.position import SEQUENCES, Position, next_sequence
 from heliograph.model.states import StopReason
 
-# The only advice that destroys something: it always says what. A new mirror of a log that starts above 0 is refused
-# (`log_start`), so that whoever deletes the target topic then has nothing.
+# The only advice that destroys something: it always says what.
 AFRESH = (
     "to mirror it afresh, stop the mirror, delete the target topic and start the mirror again: records that only the"
-    " target holds are lost, all others are copied again, and the source's log must still start at offset 0"
+    " target holds are lost, all others are copied again, at the same offsets"
 )
 KEEP = "to keep the target topic as it is, exclude the topic, or choose another naming for the link (naming: prefix)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
+    """`align_to`: up to this offset the target holds, or will hold, fillers: a source whose log starts above 0 is
+    mirrored at its own offsets. None: what is there are records, or nothing."""
+
     position: Position
+    align_to: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,21 +73,14 @@ class LastBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
-    """How far numbers may be apart that are equal as long as nothing but whole source batches was ever appended.
-
-    `offsets`: target offset - source offset. `sequences`: target offset - sequence number, modulo 2^31.
-    """
-
-    offsets: int = 0
-    sequences: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
-    """`last_batch`: None where the target's log holds none.
+    """`last_batch`: None where the target's log holds no data.
 
     `last_sequence`: what the target's leader remembers of our producer id, None where it has no state.
+    `gaps_filled`: something shows that offsets of this partition were filled with markers, which have no sequence
+    numbers: sequences may then lag behind offsets.
+    `last_is_filler`: the target's last batch holds nothing but offsets: an alignment is under way.
+    `aligns`: the target topic may be aligned: its records can be deleted.
     """
 
     source_start: int
@@ -94,11 +90,13 @@ class PartitionFacts:
     producer_id: int
     last_batch: LastBatch | None
     last_sequence: int | None
-    drift: Drift = Drift()
+    gaps_filled: bool = False
+    last_is_filler: bool = False
+    aligns: bool = True
 
     @property
     def next_source_offset(self) -> int:
-        return self.target_end - self.drift.offsets
+        return self.target_end
 
     @property
     def next_sequence(self) -> int:
@@ -108,7 +106,7 @@ class PartitionFacts:
             return next_sequence(self.last_sequence)
         if self.last_batch is not None:
             return next_sequence(self.last_batch.last_sequence)
-        return (self.target_end - self.drift.sequences) % SEQUENCES
+        return self.target_end % SEQUENCES
 
 
 def admit_topic(facts: TopicFacts) -> Refused | None:
@@ -189,41 +187,52 @@ def admit_partition(facts: PartitionFacts) -> Admitted | Refused:
             f" source still holds offsets [{facts.source_start}, {at})",
             hint=AFRESH,
         )
-    return Admitted(position=Position(source=at, target=facts.target_end, sequence=facts.next_sequence))
+    return _admitted(facts, align_to=facts.target_end if facts.last_is_filler else None)
+
+
+def _admitted(facts: PartitionFacts, *, align_to: int | None) -> Admitted:
+    position = Position(
+        source=facts.next_source_offset, target=facts.target_end, sequence=facts.next_sequence
+    )
+    return Admitted(position=position, align_to=align_to)
 
 
 def _wrong_sequence(facts: PartitionFacts) -> Refused | None:
-    """The broker's memory, our last batch and the log's end must agree, as far as each of them tells."""
+    """The broker's memory, our last batch and the log's end must agree, as far as each of them tells. Where gaps were
+    filled the log's end tells nothing: how many offsets that were in all is not known."""
     told = {facts.last_batch.last_sequence} if facts.last_batch is not None else set()
     if facts.last_sequence is not None:
         told.add(facts.last_sequence)
-    expected = (facts.target_end - facts.drift.sequences - 1) % SEQUENCES
-    if told <= {expected}:
+    expected = (facts.target_end - 1) % SEQUENCES
+    if told <= {expected} or (facts.gaps_filled and len(told) <= 1):
         return None
     said = " and ".join(str(sequence) for sequence in sorted(told))
+    would = "would be one number" if facts.gaps_filled else f"would be {expected}"
     return Refused(
         reason=StopReason.SEQUENCE,
-        message=f"the target ends at {facts.target_end}, where this link's last sequence would be {expected}, but it"
-        f" is {said}",
+        message=f"the target ends at {facts.target_end}, where this link's last sequence {would}, but it is {said}",
         hint=f"somebody else wrote to the target topic: find the writer, and compare both topics; {AFRESH}",
     )
 
 
-def _behind(facts: PartitionFacts) -> Refused:
-    if facts.target_end == 0:
-        return Refused(
-            reason=StopReason.LOG_START,
-            message=f"the source's log starts at {facts.source_start}: a mirror of a log that starts above 0 is"
-            " not built yet",
-            hint="exclude the topic for now",
-        )
+def _behind(facts: PartitionFacts) -> Admitted | Refused:
+    if facts.target_end == 0 or facts.last_is_filler:
+        return _admitted(facts, align_to=facts.source_start) if facts.aligns else _not_aligned(facts)
     lost = f"[{facts.next_source_offset}, {facts.source_start})"
     return Refused(
         reason=StopReason.LOST,
         message=f"source offsets {lost} are gone: retention overtook the mirror",
-        hint="keep the target topic, it cannot be made again: a new mirror of a log that starts above 0 is not built"
-        " yet; exclude the topic, and raise retention.ms or retention.bytes of source topics that a mirror may fall"
-        " behind on",
+        hint="raise retention.ms or retention.bytes of source topics that a mirror may fall behind on; to go on without"
+        f" these records, {AFRESH}",
         first_offset=facts.next_source_offset,
         next_offset=facts.source_start,
+    )
+
+
+def _not_aligned(facts: PartitionFacts) -> Refused:
+    return Refused(
+        reason=StopReason.LOG_START,
+        message=f"the source's log starts at {facts.source_start}: a new mirror of a compacted topic whose log starts"
+        " above 0 is not built yet",
+        hint="exclude the topic for now",
     )

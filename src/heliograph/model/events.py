@@ -18,6 +18,7 @@ class Event(StrEnum):
     BROKER_AWAY = "broker_away"
     LEADER_MOVED = "leader_moved"
     APPEND_REFUSED = "append_refused"
+    GAP_UNFILLED = "gap_unfilled"
     FETCH_REFUSED = "fetch_refused"
     UNSETTLED = "unsettled"
     TARGET_TRUNCATED = "target_truncated"

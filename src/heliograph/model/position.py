@@ -30,3 +30,8 @@ class Position(NamedTuple):
         """Behind an append of so many records, which stand for so many offsets of the source."""
         source, target, sequence = self
         return Position(source + source_offsets, target + records, (sequence + records) % SEQUENCES)
+
+    def past_gap(self, offsets: int) -> Position:
+        """Behind a gap of the source that was filled: markers have offsets, and no sequence numbers of ours."""
+        source, target, sequence = self
+        return Position(source + offsets, target + offsets, sequence)

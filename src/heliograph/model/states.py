@@ -35,10 +35,9 @@ class StopReason(StrEnum):
     """Stable codes for why a partition stopped; the message and hint travel with the stop."""
 
     # the source holds something this version cannot copy
-    CONTROL_BATCH = "control_batch"
-    TRANSACTIONAL_BATCH = "transactional_batch"
     LOG_APPEND_TIME = "log_append_time"
     HOLES = "holes"
+    GAP = "gap"
     OLD_FORMAT = "old_format"
     LOG_START = "log_start"
     LOOP = "loop"

@@ -45,6 +45,7 @@ _LEADER_EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
 _PRODUCER = struct.Struct(">qhi")
 _LOW_ATTRIBUTES_AT = ATTRIBUTES_AT + 1
+_NOT_CARRIED = DELETE_HORIZON | TRANSACTIONAL
 _MIN_LENGTHS = {0: 14, 1: 22, MAGIC: MIN_LENGTH}
 
 
@@ -153,25 +154,28 @@ def rewrite(view: memoryview, *, producer_id: int, producer_epoch: int, base_seq
     """Makes a fetched batch one that can be produced, in place and without touching its records.
 
     The caller must have verified the checksum: a new one over a corrupt batch would make it look valid.
-    The attributes stay as they are: what the broker refuses by them is the caller's to sort out before. Only a
-    cleaner's delete horizon is not carried on: it is the business of the log that the batch was in.
+    The attributes stay as they are: what the broker refuses by them is the caller's to sort out before. Two are not
+    carried on: a cleaner's delete horizon, which is the business of the log that the batch was in, and that it was
+    part of a transaction: a copy of what was committed belongs to none.
     """
     assert view[MAGIC_AT] == MAGIC
     assert len(view) == _LENGTH.unpack_from(view, LENGTH_AT)[0] + LENGTH_COUNTS_FROM
     view[:LENGTH_AT] = b"\0\0\0\0\0\0\0\0"
     _LEADER_EPOCH.pack_into(view, LENGTH_COUNTS_FROM, -1)
-    view[_LOW_ATTRIBUTES_AT] &= ~DELETE_HORIZON
+    view[_LOW_ATTRIBUTES_AT] &= ~_NOT_CARRIED
     _PRODUCER.pack_into(view, PRODUCER_AT, producer_id, producer_epoch, base_sequence)
     _CRC.pack_into(view, CRC_AT, crc32c(view[CRC_FROM:]))
 
 
 def payload_equal(a: memoryview, b: memoryview) -> bool:
     """Two whole batches hold the same records: all that counts is equal but where they stand in a log and
-    who produced them (base offset, leader epoch, producer fields, and so the checksum)."""
+    who produced them (base offset, leader epoch, producer fields, whether in a transaction, and so the checksum)."""
     return (
         len(a) == len(b)
         and a[MAGIC_AT] == b[MAGIC_AT]
-        and a[CRC_FROM:PRODUCER_AT] == b[CRC_FROM:PRODUCER_AT]
+        and a[CRC_FROM] == b[CRC_FROM]  # the attributes' upper byte
+        and not (a[_LOW_ATTRIBUTES_AT] ^ b[_LOW_ATTRIBUTES_AT]) & ~TRANSACTIONAL
+        and a[_LOW_ATTRIBUTES_AT + 1 : PRODUCER_AT] == b[_LOW_ATTRIBUTES_AT + 1 : PRODUCER_AT]
         and a[COUNT_AT:] == b[COUNT_AT:]
     )
 

@@ -5,7 +5,7 @@ value nor headers; in zstd, 100,000 of them take 0.6 bytes each. Their encoded f
 then made in 10 us, a copy and a checksum of 60 KB, and known again in 1 ms (one core of an Intel Xeon,
 `python -m bench.kernels`).
 
-    size | attributes 0 | timestamp delta 0 | offset delta | key -1 | value -1 | headers 0      all zigzag varints
+    size | attributes 0x48 | timestamp delta 0 | offset delta | key -1 | value -1 | headers 0      all zigzag varints
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from heliograph.wire.codecs import compress, decompress
 
 MOST_RECORDS = 100_000  # a broker makes an object of each while it checks a batch
 
+# The attributes of a record, which the protocol has no use for and no producer sets: a batch of records that somebody
+# wrote without key and value is not taken for a filler.
+_MARK = 0x48
 _CRC = struct.Struct(">I")
 # How many bytes the offset deltas from one number to another take: zigzag leaves 6 bits of the first for the number.
 _WIDTHS = ((1, 0, 1 << 6), (2, 1 << 6, 1 << 13), (3, 1 << 13, MOST_RECORDS))
@@ -101,6 +104,7 @@ def _records_between(width: int, least: int, below: int) -> npt.NDArray[np.uint8
     zigzag = np.arange(least, below, dtype=np.int64) * 2
     rows = np.zeros((len(zigzag), _FIXED_BYTES + width), np.uint8)
     rows[:, 0] = 2 * (_FIXED_BYTES - 1 + width)  # the size of what follows it
+    rows[:, 1] = _MARK
     for nth in range(width):
         more = 0x80 if nth < width - 1 else 0
         rows[:, 3 + nth] = zigzag >> 7 * nth & 0x7F | more

@@ -6,7 +6,7 @@ Owns keys, types and defaults of the file. Must not know more than one value at 
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
@@ -33,7 +33,7 @@ RESERVED_IN_LINKS = frozenset({"create_topics", "on_source_delete", "topic_confi
 # How a link copies (model/policy.py). Only what is done today is accepted.
 Offsets = Annotated[str, Only("identical", ("translated",))]
 Start = Annotated[str, Only("earliest")]
-Isolation = Annotated[str, Only("read_committed", ("read_uncommitted",))]
+Isolation = Literal["read_committed", "read_uncommitted"]
 OnLoss = Annotated[str, Only("stop", ("continue",))]
 Oversize = Annotated[str, Only("stop", ("skip",))]
 Timestamps = Annotated[str, Only("stop", ("clamp",))]

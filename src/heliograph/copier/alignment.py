@@ -1,0 +1,86 @@
+"""A new target partition is brought to the offset at which the source's log starts (P4). Sans I/O.
+
+Batches of fillers, records that hold nothing but an offset, are appended like any others: with our producer id, the
+offset as sequence number and today's time, so that copiers that race, and successors, append each offset once. They
+are deleted again, so that no consumer meets more than the last few:
+
+    0 ─── fillers, deleted ─── │ last filler │ goal ◀── the first record
+                               kept until the source has answered a fetch from the goal
+
+The last filler shows any successor that an alignment is under way: if the source's log starts later by then, it goes on
+to there. When the source has shown that it holds the goal, the rest is deleted too; only then the first record follows.
+Deletions never go above the goal, and all below the goal are fillers: one that is executed late deletes no record.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from heliograph.copier.batches import Append
+from heliograph.copier.budget import ByteBudget, Hold, Parcel
+from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
+from heliograph.model.position import SEQUENCES, Position
+from heliograph.wire.filler import MOST_RECORDS, filler_batch
+
+FILLER_BYTES = 64 << 10  # of a batch of the most records, about
+
+
+class Filler(NamedTuple):
+    """What may be taken next of an alignment, as far as a sender must know."""
+
+    perishable: bool = False
+    size_bytes: int = FILLER_BYTES
+
+
+FILLER = Filler()
+
+
+class Alignment:
+    """`now_ms`: the time of day that fillers bear."""
+
+    def __init__(self, goal: int, now_ms: int) -> None:
+        self.goal = goal
+        self._now_ms = now_ms
+        self._kept_from = 0  # where the last filler begins that is acknowledged
+        self._deleted_to = 0
+        self._confirmed = False  # the source has answered a fetch from the goal
+
+    def is_filled(self, position: Position) -> bool:
+        return position.target >= self.goal
+
+    def take(self, start: Position, spec: CopySpec) -> Append:
+        """The next fillers, to be appended there. Some brokers refuse a batch in which sequences begin again at 0."""
+        count = min(self.goal - start.target, MOST_RECORDS, SEQUENCES - start.sequence)
+        batch = filler_batch(
+            count,
+            producer_id=spec.producer_id,
+            producer_epoch=PRODUCER_EPOCH,
+            base_sequence=start.sequence,
+            timestamp_ms=self._now_ms,
+        )
+        end = start.after(source_offsets=count, records=count)
+        return Append(start, end, 0, False, self._now_ms, memoryview(batch), _of_no_budget())
+
+    def acknowledged(self, append: Append) -> None:
+        self._kept_from = append.start.target
+
+    def confirmed(self) -> None:
+        self._confirmed = True
+
+    def deleted(self, before_offset: int) -> None:
+        self._deleted_to = max(self._deleted_to, before_offset)
+
+    @property
+    def delete_before(self) -> int | None:
+        """What is to be deleted now; None: nothing."""
+        wanted = self.goal if self._confirmed else self._kept_from
+        return wanted if wanted > self._deleted_to else None
+
+    @property
+    def over(self) -> bool:
+        return self._deleted_to >= self.goal
+
+
+def _of_no_budget() -> Hold:
+    """Fillers are small, and a few at a time: they take no part in a lane's memory."""
+    return Parcel(ByteBudget(0), 0).hold()

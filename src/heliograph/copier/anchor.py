@@ -1,0 +1,64 @@
+"""The anchor: the target's last data batch holds the source's records at the same offsets. Sans I/O.
+
+Compared record by record where its borders are not the source's, and only at offsets that both logs still hold.
+"""
+
+from __future__ import annotations
+
+from heliograph.cluster.log_reads import Batches, LogSpan
+from heliograph.copier.ports import Batch
+from heliograph.copier.questions import Asking, ReadSourceBatch, ReadSourceBatches
+from heliograph.model.admission import AFRESH
+from heliograph.model.errors import CorruptBatch, DecompressionLimit, PartitionStop
+from heliograph.model.states import StopReason
+from heliograph.wire.batch import payload_equal
+from heliograph.wire.compare import first_difference
+from heliograph.wire.kernels.loading import loaded
+
+
+def compare_anchor(last: Batch, source: LogSpan, target: LogSpan) -> Asking[int]:
+    """The source's leader epoch of the last record that both hold. Compared are the offsets that both still hold."""
+    header, view = last
+    first_offset = max(header.base_offset, source.start, target.start)
+    if first_offset >= header.next_offset:
+        return -1  # retention took the source's copy: the producer id and the sequence must do
+    answer = yield ReadSourceBatch(first_offset)
+    differs_at = first_offset
+    if isinstance(answer, tuple):
+        source_header, source_view = answer
+        if source_header.base_offset == header.base_offset and payload_equal(view, source_view):
+            return source_header.leader_epoch
+        batches = yield ReadSourceBatches(first_offset, header.next_offset)
+        assert isinstance(batches, Batches)
+        found = _first_difference(view, batches, first_offset, header.next_offset)
+        if found is None:
+            return batches.headers[-1].leader_epoch
+        differs_at = found
+    raise PartitionStop(
+        StopReason.ANCHOR,
+        f"the target's last batch [{header.base_offset}, {header.next_offset}) differs from the source's records at"
+        f" offset {differs_at}",
+        hint=f"the source was truncated or recreated, or the target changed: compare both topics; {AFRESH}",
+    )
+
+
+def _first_difference(view: memoryview, batches: Batches, first_offset: int, next_offset: int) -> int | None:
+    kernels = loaded()
+    assert kernels is not None, "asked for batches to compare, without the kernels for it"
+    try:
+        differs = first_difference(
+            kernels,
+            [view],
+            batches.views,
+            first_offset=first_offset,
+            next_offset=next_offset,
+            names=("the target", "the source"),
+        )
+    except (CorruptBatch, DecompressionLimit) as problem:
+        raise PartitionStop(
+            StopReason.ANCHOR,
+            f"the target's last batch, up to {next_offset}, cannot be compared with the source's records:"
+            f" {problem.message}",
+            hint="look at these offsets of both topics with a consumer: one of the logs is damaged there",
+        ) from problem
+    return differs.offset if differs is not None else None

@@ -1,0 +1,157 @@
+"""Fills gaps on the target: sends the markers of copier/fill.py and reads the logs' ends back.
+
+One task for each gap; what waits for one broker goes as one request, and one more reads all ends. Every request is
+under the lease, which is looked at right before its last byte leaves: that of a repair is the exclusive one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
+
+from heliograph.cluster.markers import Marker
+from heliograph.copier.fill import Fill, Stretch, markers_of, stretches
+from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.ports import TargetPort
+from heliograph.copier.recovery import after_markers
+from heliograph.copier.route import Route
+from heliograph.model.errors import HeliographError, PartitionStop, ProtocolError, RequestFailed
+from heliograph.model.events import Event, Trouble
+from heliograph.model.partition import TopicPartition
+from heliograph.wire.error_codes import ErrorCode
+
+MARKERS_AT_ONCE = 4000  # of all partitions in one request
+
+
+class Written(NamedTuple):
+    """The broker's code for the markers, and where the log ends after them; None: it does not say."""
+
+    code: int
+    end: int | None
+
+
+class _Waiting(NamedTuple):
+    where: TopicPartition
+    markers: list[Marker]
+    answer: asyncio.Future[Written]
+
+
+class MarkerLine:
+    """Markers to one broker, a request at a time."""
+
+    def __init__(self, target: TargetPort, node: int, permit: Callable[[], bool]) -> None:
+        self._target = target
+        self._node = node
+        self._permit = permit
+        self._waiting: list[_Waiting] = []
+        self._wake = asyncio.Event()
+
+    async def write(self, where: TopicPartition, markers: list[Marker]) -> Written:
+        answer: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(where, markers, answer))
+        self._wake.set()
+        return await answer
+
+    async def run(self) -> None:
+        while True:
+            await self._wake.wait()
+            sent = self._take()
+            if not self._waiting:
+                self._wake.clear()
+            try:
+                codes, ends = await self._send(sent)
+            except (RequestFailed, ProtocolError) as problem:
+                for each in sent:
+                    _settle(each.answer, problem)
+            else:
+                for each in sent:
+                    code = codes.get((each.where, each.markers[0].label.producer_id))
+                    known = ErrorCode.UNKNOWN_SERVER_ERROR if code is None else code
+                    _settle(each.answer, Written(known, ends.get(each.where)))
+
+    def _take(self) -> list[_Waiting]:
+        """What fits one request; at least one."""
+        count = size = 0
+        for each in self._waiting:
+            size += len(each.markers)
+            if count and size > MARKERS_AT_ONCE:
+                break
+            count += 1
+        sent, self._waiting = self._waiting[:count], self._waiting[count:]
+        return sent
+
+    async def _send(
+        self, sent: list[_Waiting]
+    ) -> tuple[dict[tuple[TopicPartition, int], int], dict[TopicPartition, int]]:
+        markers = [marker for each in sent for marker in each.markers]
+        codes = await self._target.write_markers(self._node, markers, self._permit)
+        ends = await self._target.log_ends(self._node, [each.where for each in sent])
+        return dict(codes), dict(ends)
+
+
+def _settle(answer: asyncio.Future[Written], result: Written | HeliographError) -> None:
+    if answer.done():
+        return
+    if isinstance(result, HeliographError):
+        answer.set_exception(result)
+        answer.exception()  # nobody may wait any more
+    else:
+        answer.set_result(result)
+
+
+class Fills:
+    """`spawn` runs a task; `on_change(copy)` is called after a fill is over."""
+
+    def __init__(
+        self,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        on_change: Callable[[PartitionCopy], None],
+    ) -> None:
+        self._spawn = spawn
+        self._on_change = on_change
+        self._lines: dict[tuple[int, int, bool], MarkerLine] = {}
+
+    def begin(self, route: Route, fill: Fill, permit: Callable[[], bool]) -> None:
+        """`permit`: the lease that it needs, which it has now."""
+        assert route.target_leader is not None
+        line = self._line(route.target, route.target_leader.node, fill, permit)
+        route.copy.begin_fill(fill)
+        self._spawn(self._fill(route.copy, fill, line))
+
+    def _line(self, target: TargetPort, node: int, fill: Fill, permit: Callable[[], bool]) -> MarkerLine:
+        key = (id(target), node, fill.exclusive)
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = MarkerLine(target, node, permit)
+            self._spawn(line.run())
+        return line
+
+    async def _fill(self, copy: PartitionCopy, fill: Fill, line: MarkerLine) -> None:
+        try:
+            for stretch in stretches(fill):
+                written = await line.write(copy.spec.partition.target, markers_of(copy.spec, fill, stretch))
+                problem = _problem_of(stretch, written)
+                if problem is not None:
+                    copy.fill_over(problem, stale=written.end is None or written.end < stretch.next_offset)
+                    break
+                if not copy.filled_to(stretch.next_offset):
+                    copy.fill_over()
+                    break
+        except (RequestFailed, ProtocolError) as problem:
+            copy.fill_over(Trouble(Event.BROKER_AWAY, problem.message), stale=True, spent=True)
+        self._on_change(copy)
+
+
+def _problem_of(stretch: Stretch, written: Written) -> Trouble | PartitionStop | None:
+    """None: the markers are where they were meant to be, and nothing else is. The code tells only of the last one: the
+    log's end counts. One that is further than that may be a rival's doing: the target is asked."""
+    if not written.code and written.end == stretch.next_offset:
+        return None
+    if written.code:
+        return after_markers(written.code, stretch.first_offset)
+    where = "is not known" if written.end is None else f"is {written.end}"
+    return Trouble(
+        Event.GAP_UNFILLED,
+        f"the gap [{stretch.first_offset}, {stretch.next_offset}) was filled, but the target's end {where}",
+    )

@@ -1,0 +1,81 @@
+"""What a resynchronisation asks, as values. Who asks (copier/resync.py and its parts) has no I/O;
+copier/resynchroniser.py performs the questions."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
+from heliograph.copier.ports import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class ReadProducers:
+    """Answer: Mapping[int, ProducerState], all that the target's leader remembers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTargetLog:
+    """Answer: LogSpan."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSourceLog:
+    """Answer: LogSpan."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTargetBatches:
+    """Answer: Batches, all that hold offsets in [first_offset, next_offset)."""
+
+    first_offset: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSourceBatch:
+    """Answer: the batch that holds the offset, or None."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSourceBatches:
+    """Answer: Batches, all that hold records in [first_offset, next_offset)."""
+
+    first_offset: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSourceGap:
+    """Answer: Batches, all in [first_offset, next_offset). `committed`: up to the last stable offset, with what was
+    aborted."""
+
+    first_offset: int
+    next_offset: int
+    committed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """Others are writing, or the last records are not yet on all replicas: wait a little. Answer: None."""
+
+
+Question = (
+    ReadProducers
+    | ReadTargetLog
+    | ReadSourceLog
+    | ReadTargetBatches
+    | ReadSourceBatch
+    | ReadSourceBatches
+    | ReadSourceGap
+    | Unsettled
+)
+Answer = Mapping[int, ProducerState] | LogSpan | Batch | Batches | None
+OF_SOURCE = (ReadSourceLog, ReadSourceBatch, ReadSourceBatches, ReadSourceGap)
+
+T = TypeVar("T")
+Asking = Generator[Question, Answer, T]

@@ -1,0 +1,142 @@
+"""The target's tail: its last data batch, and the markers behind it that fill a gap of the source. Sans I/O.
+
+    ... │ data │ data │ marker │ marker │◀── the log's end          the same offsets of the source: control batches,
+        source's records        no record to copy                  and batches of aborted transactions
+
+A marker too many would make us skip a record of the source, and look identical again. So where markers stand, the
+source must hold nothing to copy; whatever their labels say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
+from heliograph.copier.ports import Batch
+from heliograph.copier.questions import Asking, ReadSourceGap, ReadTargetBatches, Unsettled
+from heliograph.copier.spec import CopySpec
+from heliograph.model.admission import AFRESH, KEEP
+from heliograph.model.errors import PartitionStop
+from heliograph.model.marker_label import MarkerLabel, ReadLabel, read_label
+from heliograph.model.policy import Isolation
+from heliograph.model.states import StopReason
+from heliograph.wire.aborted import AbortedFilter
+from heliograph.wire.batch import BatchHeader
+from heliograph.wire.control_batch import read_marker
+
+WIDEN = 16  # how much further back each look at the target goes than the one before: few gaps are longer than one batch
+MOST_OFFSETS = 1 << 16  # of one look: markers have 78 bytes each
+# Of the source, to be compared with the end of a long row of markers. A request holds 1,000 of them, so that two
+# copiers that both filled the gap cannot have gone further beyond its end.
+COMPARED_OFFSETS = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """What the target's leader remembers of markers of ours around the log's end. -1: of none.
+
+    `attempt`: the highest that was used. `offset`: the highest that a label stands for; at or above the log's end it
+    says that a marker was refused and a later one taken in its place. `repair_offset`: the same of repairs."""
+
+    attempt: int = -1
+    offset: int = -1
+    repair_offset: int = -1
+
+    @property
+    def any(self) -> bool:
+        return self.attempt >= 0
+
+
+NO_MARKS = Marks()
+
+
+def marks_of(spec: CopySpec, producers: Mapping[int, ProducerState], end: int) -> Marks:
+    labels = [
+        label
+        for number, state in producers.items()
+        if (label := _read(spec, end, MarkerLabel(number, state.epoch, state.coordinator_epoch)))
+    ]
+    return Marks(
+        attempt=max((label.attempt for label in labels), default=-1),
+        offset=max((label.offset for label in labels if not label.repair), default=-1),
+        repair_offset=max((label.offset for label in labels if label.repair), default=-1),
+    )
+
+
+class Tail(NamedTuple):
+    """`data`: the last data batch, None where the log holds none. From `markers_from` on there are markers only."""
+
+    data: Batch | None
+    markers_from: int
+
+
+def read_tail(spec: CopySpec, target: LogSpan) -> Asking[Tail]:
+    at, width = target.end, 1
+    while at > target.start:
+        answer = yield ReadTargetBatches(max(at - width, target.start), at)
+        assert isinstance(answer, Batches)
+        if not answer.headers or answer.headers[-1].next_offset != at:
+            raise _unreadable(at)
+        for header, view in zip(reversed(answer.headers), reversed(answer.views), strict=True):
+            if not header.is_control:
+                return Tail((header, view), header.next_offset)
+            _check_marker(spec, header, view)
+            at = header.base_offset
+        width = min(width * WIDEN, MOST_OFFSETS)
+    return Tail(None, target.start)
+
+
+def _check_marker(spec: CopySpec, header: BatchHeader, view: memoryview) -> None:
+    """It must be ours."""
+    marker = read_marker(header, view)
+    label = MarkerLabel(header.producer_id, header.producer_epoch, marker.coordinator_epoch)
+    if _read(spec, header.base_offset, label) is None:
+        raise PartitionStop(
+            StopReason.FOREIGN,
+            f"the target holds a transaction's marker at offset {header.base_offset} that this link did not write"
+            f" (producer id {header.producer_id})",
+            hint=f"only the link may write to a mirrored topic: find the other writer; {KEEP}; {AFRESH}",
+        )
+
+
+def check_gap(spec: CopySpec, source: LogSpan, first_offset: int, next_offset: int) -> Asking[int]:
+    """The source's leader epoch at the end of the gap, -1 where retention took it there. Raises where markers stand at
+    an offset of which the source holds a record to copy."""
+    first_offset = max(first_offset, source.start, next_offset - COMPARED_OFFSETS)
+    if first_offset >= next_offset:
+        return -1
+    committed = spec.policy.isolation is Isolation.READ_COMMITTED
+    while True:
+        answer = yield ReadSourceGap(first_offset, next_offset, committed)
+        assert isinstance(answer, Batches)
+        if answer.headers and answer.headers[-1].next_offset >= next_offset:
+            break
+        yield Unsettled()  # a new leader does not show all that the old one had shown
+    aborted = AbortedFilter(answer.aborted)
+    for header, view in zip(answer.headers, answer.views, strict=True):
+        if not (aborted.is_aborted(header, view) or header.is_control):
+            at = max(header.base_offset, first_offset)
+            raise _too_many(at, next_offset)
+    return answer.headers[-1].leader_epoch
+
+
+def _read(spec: CopySpec, near_offset: int, label: MarkerLabel) -> ReadLabel | None:
+    return read_label(spec.producer_id, near_offset, label)
+
+
+def _unreadable(end: int) -> PartitionStop:
+    return PartitionStop(
+        StopReason.ANCHOR,
+        f"the target's batch that ends at {end} cannot be read",
+        hint=f"compaction or another tool changed the target topic: see its cleanup.policy; {AFRESH}",
+    )
+
+
+def _too_many(offset: int, target_end: int) -> PartitionStop:
+    return PartitionStop(
+        StopReason.ANCHOR,
+        f"the target has markers up to {target_end}, and the source holds a record to copy at offset {offset}",
+        hint=f"two mirrors filled one gap, or the source was truncated or recreated: compare both topics; {AFRESH}",
+    )

@@ -1,0 +1,103 @@
+"""Attempts to fill gaps: reserved durably before they are granted, and never given twice (P2)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from heliograph.cluster.fenced_cells import Cell
+from heliograph.cluster.standing import Placed, Seeking, Term
+from heliograph.controller.cells import Cells
+from heliograph.model.claims import Claims
+from heliograph.model.errors import BrokerRefused, Disconnected, RequestTimedOut
+from heliograph.model.marker_label import ATTEMPTS
+from heliograph.model.partition import TopicPartition
+from heliograph.wire.error_codes import ErrorCode
+
+from .played import PlayedGroup
+
+ORDERS, CLICKS = TopicPartition("orders", 0), TopicPartition("clicks", 3)
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def member(name: str) -> Placed:
+    return Placed(term=Term(generation=1, member=name), claims=Claims())
+
+
+async def test_each_attempt_is_committed_before_it_is_granted_and_given_once() -> None:
+    group = PlayedGroup()
+    cells = Cells(group, 30.0)
+    given = [(await cells.reserve({ORDERS: -1}))[ORDERS] for _ in range(3)]
+    assert len(set(given)) == 3
+    assert given == sorted(given)
+    assert group.committed[ORDERS].number == given[-1]
+
+
+async def test_who_comes_next_goes_on_above_and_leaves_one_out_that_may_be_on_its_way() -> None:
+    group = PlayedGroup()
+    first = (await Cells(group, 30.0).reserve({ORDERS: -1}))[ORDERS]
+    group.standing = member("another")
+    assert (await Cells(group, 30.0).reserve({ORDERS: -1}))[ORDERS] == first + 2
+
+
+async def test_a_new_term_of_the_same_run_reads_again() -> None:
+    group = PlayedGroup()
+    cells = Cells(group, 30.0)
+    await cells.reserve({ORDERS: -1})
+    group.committed[ORDERS] = Cell(number=40, text="")  # somebody else held it in between
+    group.standing = member("me again")
+    assert (await cells.reserve({ORDERS: -1}))[ORDERS] == 42
+
+
+async def test_what_the_target_has_seen_counts_though_the_cells_are_lost() -> None:
+    given = await Cells(PlayedGroup(), 30.0).reserve({ORDERS: 17, CLICKS: -1})
+    assert given[ORDERS] > 17 + 1
+    assert given[CLICKS] >= 0
+
+
+async def test_a_refused_commit_grants_nothing() -> None:
+    group = PlayedGroup()
+    group.fails = [BrokerRefused("fenced", code=ErrorCode.ILLEGAL_GENERATION)]
+    cells = Cells(group, 30.0)
+    with pytest.raises(BrokerRefused):
+        await cells.reserve({ORDERS: -1})
+    assert ORDERS not in group.committed
+    await cells.reserve({ORDERS: -1})
+
+
+async def test_a_commit_without_an_answer_is_waited_out_and_its_attempt_never_given() -> None:
+    group, clock = PlayedGroup(), Clock()
+    cells = Cells(group, 30.0, clock)
+    lost = (await cells.reserve({ORDERS: -1}))[ORDERS] + 1
+    group.fails = [Disconnected("gone")]
+    with pytest.raises(Disconnected):
+        await cells.reserve({ORDERS: -1})
+    with pytest.raises(RequestTimedOut):
+        await cells.reserve({ORDERS: -1})
+    clock.now += 31.0
+    assert (await cells.reserve({ORDERS: -1}))[ORDERS] > lost
+
+
+async def test_without_a_place_in_the_election_nothing_is_reserved() -> None:
+    group = PlayedGroup()
+    group.standing = Seeking()
+    with pytest.raises(BrokerRefused):
+        await Cells(group, 30.0).reserve({ORDERS: -1})
+
+
+async def test_lanes_that_ask_at_once_are_given_different_attempts() -> None:
+    cells = Cells(PlayedGroup(), 30.0)
+    given = await asyncio.gather(*(cells.reserve({ORDERS: -1}) for _ in range(5)))
+    assert len({each[ORDERS] for each in given}) == 5
+
+
+async def test_attempts_that_are_used_up_stay_at_the_last_one() -> None:
+    given = await Cells(PlayedGroup(), 30.0).reserve({ORDERS: ATTEMPTS - 2})
+    assert given[ORDERS] == ATTEMPTS - 1

@@ -1,0 +1,150 @@
+"""A new mirror of a log that starts above 0 begins at the source's own offset (P4), and no filler stays."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from heliograph.copier import alignment
+from heliograph.model.states import PartitionState, StopReason
+from heliograph.wire.batch import Codec
+from heliograph.wire.codecs import compress
+from heliograph.wire.error_codes import ErrorCode
+from tests.wire.batches import make_batch
+
+from .lane_world import World, mirror, place, until, world, write
+from .memory_log import MemoryLog
+from .source_batches import NOW_MS
+
+
+@pytest.fixture(autouse=True)
+def small_fillers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alignment, "MOST_RECORDS", 10)
+
+
+def starting_at(log: MemoryLog, offset: int) -> None:
+    log.start = log.end = offset
+    log.batches.clear()
+
+
+def make(it: World, start: int, batches: int = 5) -> MemoryLog:
+    it.create(0)
+    log = it.source.logs[place(0)]
+    starting_at(log, start)
+    write(log, batches)
+    return log
+
+
+def assert_aligned(it: World, start: int) -> None:
+    source, target = it.source.logs[place(0)], it.target.logs[place(0)]
+    assert (target.start, target.end) == (start, source.end)
+    it.assert_identical(0)
+
+
+async def test_the_target_begins_where_the_source_does() -> None:
+    async with world() as it:
+        make(it, 47)
+        copy = it.assign(0)
+        await until(lambda: it.is_copied(0))
+        await until(lambda: copy.state is PartitionState.CAUGHT_UP)
+        assert_aligned(it, 47)
+        assert copy.records == sum(s.header.records_count for s in it.source.logs[place(0)].batches)
+        # After each filler all before the last one; the rest when the source has shown that it begins there.
+        offsets = [offset for _, offset in it.target.deletions]
+        assert offsets == sorted(offsets)
+        assert offsets[-1] == 47
+
+
+async def test_an_empty_source_leaves_an_empty_target_at_its_offset() -> None:
+    async with world() as it:
+        make(it, 33, batches=0)
+        copy = it.assign(0)
+        await until(lambda: copy.state is PartitionState.CAUGHT_UP)
+        target = it.target.logs[place(0)]
+        assert (target.start, target.end, target.batches) == (33, 33, [])
+
+
+async def test_a_source_that_starts_later_meanwhile_is_followed() -> None:
+    """Retention goes on while fillers are written: nothing was copied yet, so nothing is lost."""
+    async with world() as it:
+        log = make(it, 25, batches=20)
+        it.source.fetch_error[place(0)] = ErrorCode.OFFSET_OUT_OF_RANGE
+        copy = it.assign(0)
+        await until(lambda: it.target.logs[place(0)].end == 25)
+        new_start = log.batches[7].header.base_offset
+        log.delete_before(new_start)
+        it.source.fetch_error.clear()
+        await until(lambda: it.is_copied(0))
+        assert copy.stopped is None
+        assert_aligned(it, new_start)
+
+
+@pytest.mark.parametrize("filled", [10, 20, 25])
+async def test_a_successor_goes_on_with_an_alignment(filled: int) -> None:
+    async with world() as it:
+        make(it, 25)
+        it.target.fault = lambda where: (
+            ErrorCode.NOT_ENOUGH_REPLICAS if it.target.logs[where].end >= filled else None
+        )
+        it.source.fetch_error[place(0)] = ErrorCode.OFFSET_OUT_OF_RANGE
+        it.assign(0)
+        await until(lambda: it.target.logs[place(0)].end == filled)
+        await it.lane.revoke(mirror(0))
+        it.target.fault = lambda _where: None
+        it.source.fetch_error.clear()
+        copy = it.assign(0)
+        await until(lambda: it.is_copied(0))
+        assert copy.stopped is None
+        assert_aligned(it, 25)
+
+
+async def test_records_that_retention_overtook_are_no_alignment() -> None:
+    async with world() as it:
+        it.create(0, 5)
+        it.assign(0)
+        await until(lambda: it.is_copied(0))
+        await it.lane.revoke(mirror(0))
+        log = it.source.logs[place(0)]
+        starting_at(log, log.end + 10)
+        write(log, 2)
+        copy = it.assign(0)
+        await until(lambda: copy.stopped is not None)
+        assert copy.stopped is not None
+        assert copy.stopped.reason == StopReason.LOST
+
+
+async def test_empty_records_of_the_source_are_not_taken_for_fillers() -> None:
+    async with world() as it:
+        it.create(0)
+        log = it.source.logs[place(0)]
+        nothing = [(None, None, ())] * 3
+        log.store(
+            make_batch(nothing, timestamp=NOW_MS, codec=Codec.ZSTD, compress=partial(compress, Codec.ZSTD))
+        )
+        it.assign(0)
+        await until(lambda: it.is_copied(0))
+        await it.lane.revoke(mirror(0))
+        starting_at(log, 9)
+        copy = it.assign(0)
+        await until(lambda: copy.stopped is not None)
+        assert copy.stopped is not None
+        assert copy.stopped.reason == StopReason.LOST
+
+
+async def test_a_missing_right_to_delete_stops_the_partition_and_names_it() -> None:
+    async with world() as it:
+        make(it, 25)
+        it.target.delete_error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        copy = it.assign(0)
+        await until(lambda: copy.stopped is not None)
+        assert copy.stopped is not None
+        assert "DELETE" in copy.stopped.hint
+
+
+async def test_a_slow_follower_does_not_hold_up_the_first_record() -> None:
+    async with world() as it:
+        make(it, 25)
+        it.target.delete_error = ErrorCode.REQUEST_TIMED_OUT
+        it.assign(0)
+        await until(lambda: it.is_copied(0))
