@@ -37,7 +37,7 @@ async def test_each_attempt_is_committed_before_it_is_granted_and_given_once() -
     given = [(await cells.reserve({ORDERS: -1}))[ORDERS] for _ in range(3)]
     assert len(set(given)) == 3
     assert given == sorted(given)
-    assert group.committed[ORDERS].number == given[-1]
+    assert group.committed[ORDERS].number == given[-1] + 1  # the next one
 
 
 async def test_who_comes_next_goes_on_above_and_leaves_one_out_that_may_be_on_its_way() -> None:
@@ -53,13 +53,19 @@ async def test_a_new_term_of_the_same_run_reads_again() -> None:
     await cells.reserve({ORDERS: -1})
     group.committed[ORDERS] = Cell(number=40, text="")  # somebody else held it in between
     group.standing = member("me again")
-    assert (await cells.reserve({ORDERS: -1}))[ORDERS] == 42
+    assert (await cells.reserve({ORDERS: -1}))[ORDERS] == 41
 
 
 async def test_what_the_target_has_seen_counts_though_the_cells_are_lost() -> None:
     given = await Cells(PlayedGroup(), 30.0).reserve({ORDERS: 17, CLICKS: -1})
     assert given[ORDERS] > 17 + 1
     assert given[CLICKS] >= 0
+
+
+async def test_a_cell_that_holds_no_attempt_is_none() -> None:
+    group = PlayedGroup()
+    group.committed = {ORDERS: Cell(number=0, text=""), CLICKS: Cell(number=3, text="")}
+    assert await Cells(group, 30.0).attempts() == {CLICKS: 2}
 
 
 async def test_a_refused_commit_grants_nothing() -> None:

@@ -56,6 +56,23 @@ async def test_the_target_begins_where_the_source_does() -> None:
         assert offsets[-1] == 47
 
 
+async def test_how_far_an_alignment_is_can_be_read() -> None:
+    async with world() as it:
+        make(it, 40)
+        it.target.fault = lambda where: (
+            ErrorCode.NOT_ENOUGH_REPLICAS if it.target.logs[where].end >= 20 else None
+        )
+        copy = it.assign(0)
+        await until(lambda: copy.next_offset == 20)
+        assert copy.state is PartitionState.ALIGNING
+        first = copy.aligning(100.0)
+        assert first is not None
+        assert (first.phase, first.done, first.total, first.eta_s) == ("filling", 20, 40, None)
+        it.target.fault = lambda _where: None
+        await until(lambda: it.is_copied(0))
+        assert copy.aligning(101.0) is None
+
+
 async def test_an_empty_source_leaves_an_empty_target_at_its_offset() -> None:
     async with world() as it:
         make(it, 33, batches=0)

@@ -90,14 +90,16 @@ class Cells:
             return
         found = await self._group.cells()
         self._attempts = {
-            where: max(cell.number, self._attempts.get(where, NOTHING)) for where, cell in found.items()
+            where: max(cell.number - 1, self._attempts.get(where, NOTHING))
+            for where, cell in found.items()
+            if cell.number
         }
         self._ours.clear()
         self._member = member
 
     async def _commit(self, attempts: Mapping[TopicPartition, int]) -> None:
-        text = json.dumps({"version": VERSION})  # the number is all there is to say yet
-        cells = {where: Cell(number=attempt, text=text) for where, attempt in attempts.items()}
+        text = json.dumps({"version": VERSION})  # the number, of the next attempt, is all there is to say yet
+        cells = {where: Cell(number=attempt + 1, text=text) for where, attempt in attempts.items()}
         try:
             await self._group.commit(cells)
         except BrokerRefused:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from heliograph.copier.batches import Append
 from heliograph.copier.budget import ByteBudget, Hold, Parcel
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
+from heliograph.model.partition_status import Aligning
 from heliograph.model.position import SEQUENCES, Position
 from heliograph.wire.filler import MOST_RECORDS, filler_batch
 
@@ -44,6 +45,7 @@ class Alignment:
         self._kept_from = 0  # where the last filler begins that is acknowledged
         self._deleted_to = 0
         self._confirmed = False  # the source has answered a fetch from the goal
+        self._first_seen: tuple[float, int] | None = None  # when reports first asked, and how far it was
 
     def is_filled(self, position: Position) -> bool:
         return position.target >= self.goal
@@ -75,6 +77,15 @@ class Alignment:
         """What is to be deleted now; None: nothing."""
         wanted = self.goal if self._confirmed else self._kept_from
         return wanted if wanted > self._deleted_to else None
+
+    def progress(self, done: int, now: float) -> Aligning:
+        """For reports, of which the first one begins to count."""
+        phase = "deleting" if done >= self.goal else "filling"
+        if self._first_seen is None:
+            self._first_seen = (now, done)
+        since, done_then = self._first_seen
+        eta_s = (self.goal - done) * (now - since) / (done - done_then) if done > done_then else None
+        return Aligning(phase, done, self.goal, None if eta_s is None else round(eta_s, 1))
 
     @property
     def over(self) -> bool:

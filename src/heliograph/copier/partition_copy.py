@@ -34,6 +34,7 @@ from heliograph.copier.topic_ids import TopicIds
 from heliograph.copier.waits import Outlet, Waits
 from heliograph.model.errors import HeliographError, LineLeft, PartitionStop
 from heliograph.model.events import Event, Trouble
+from heliograph.model.partition_status import Aligning
 from heliograph.model.position import Position
 from heliograph.model.states import BoundBy, PartitionState, StopReason
 from heliograph.wire.error_codes import ErrorCode
@@ -227,12 +228,11 @@ class PartitionCopy:
         if self._alignment.over:
             self._alignment = None
 
-    @property
-    def aligning(self) -> tuple[int, int] | None:
+    def aligning(self, now: float) -> Aligning | None:
         """How many offsets of how many a new target partition has been given; None: it is aligned."""
         if self._alignment is None or self.durable is None:
             return None
-        return self.durable.target, self._alignment.goal
+        return self._alignment.progress(self.durable.target, now)
 
     # -- gaps (copier/fill.py)
 

@@ -35,6 +35,7 @@ def progress_of(copy: PartitionCopy, now: float) -> PartitionStatus:
         trouble=copy.trouble.message if copy.trouble else None,
         event=copy.trouble.event if copy.trouble else None,
         bound_by=copy.bound_by(now),
+        aligning=copy.aligning(now),
     )
 
 
