@@ -111,7 +111,9 @@ class LaneKeeper:
 
     def grant_attempts(self, lane: int, pid: int, attempts: Iterable[tuple[MirrorPartition, int]]) -> None:
         """Reserved for that process alone: one that has come in its place asks for its own."""
-        self._engine.send(lane, [{"type": "attempts", "pid": pid, "attempts": list(attempts)}])
+        attempts = list(attempts)
+        self._placement.gaps_filled(key for key, _ in attempts)
+        self._engine.send(lane, [{"type": "attempts", "pid": pid, "attempts": attempts}])
 
     # -- what to do about it
 

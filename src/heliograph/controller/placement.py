@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from heliograph.controller.balance import balance
 from heliograph.controller.plan import CopyPartition
@@ -126,6 +126,13 @@ class Placement:
         place = self._places.get(partition)
         if place is not None and place.holder == lane and place.leaving:
             self._free(place, now if clean else now + self._flight_s[partition.link])
+
+    def gaps_filled(self, partitions: Iterable[MirrorPartition]) -> None:
+        """From now on gaps of these may be filled: whoever is given one next is told so."""
+        for key in partitions:
+            place = self._places.get(key)
+            if place is not None:
+                place.copy = replace(place.copy, spec=replace(place.copy.spec, gaps_filled=True))
 
     def _free(self, place: _Place, clear_at: float) -> None:
         self._at_rest = False

@@ -24,6 +24,8 @@ from heliograph.model.position import SEQUENCES, Position
 from heliograph.wire.filler import MOST_RECORDS, filler_batch
 
 FILLER_BYTES = 64 << 10  # of a batch of the most records, about
+RECORD_BYTES = 9  # of a filler that is not compressed, at most
+BATCH_BYTES = 100  # of a batch around them: its header, and what a compressed frame adds
 
 
 class Filler(NamedTuple):
@@ -50,9 +52,10 @@ class Alignment:
     def is_filled(self, position: Position) -> bool:
         return position.target >= self.goal
 
-    def take(self, start: Position, spec: CopySpec) -> Append:
-        """The next fillers, to be appended there. Some brokers refuse a batch in which sequences begin again at 0."""
-        count = min(self.goal - start.target, MOST_RECORDS, SEQUENCES - start.sequence)
+    def take(self, start: Position, spec: CopySpec, limit_bytes: int) -> Append:
+        """The next fillers, to be appended there as a batch of so many bytes at most. Some brokers refuse a batch in
+        which sequences begin again at 0."""
+        count = min(self.goal - start.target, _most_records(limit_bytes), SEQUENCES - start.sequence)
         batch = filler_batch(
             count,
             producer_id=spec.producer_id,
@@ -90,6 +93,13 @@ class Alignment:
     @property
     def over(self) -> bool:
         return self._deleted_to >= self.goal
+
+
+def _most_records(limit_bytes: int) -> int:
+    """A topic that takes only small batches is given few at a time, by what they take before compression."""
+    if limit_bytes >= FILLER_BYTES:
+        return MOST_RECORDS
+    return min(max((limit_bytes - BATCH_BYTES) // RECORD_BYTES, 1), MOST_RECORDS)
 
 
 def _of_no_budget() -> Hold:

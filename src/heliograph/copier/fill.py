@@ -83,6 +83,7 @@ class Filling:
 
     def __init__(self) -> None:
         self.current: Fill | None = None  # of which an answer is due
+        self.ever_granted = False
         self._attempt: int | None = None
         self._marks = Marks()
 
@@ -95,6 +96,7 @@ class Filling:
 
     def granted(self, attempt: int) -> None:
         """The driver has reserved it for this holder of the partition."""
+        self.ever_granted = True
         if attempt > self._marks.attempt or attempt >= LAST_ATTEMPT:
             self._attempt = min(attempt, LAST_ATTEMPT)
 

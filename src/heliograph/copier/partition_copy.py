@@ -87,6 +87,7 @@ class PartitionCopy:
         self._in_flight_bytes = 0
         # The record time by which the broker remembers our id; None: it does not.
         self._state_ms: int | None = None
+        self._takes_bytes = spec.max_batch_bytes  # what the target takes as one batch
         self._wall_ms = 0  # as of the last answer of the source
         self._merging = Merging(spec)
         self._filling = Filling()
@@ -175,7 +176,7 @@ class PartitionCopy:
 
     def _take_next(self, room_bytes: int) -> Append:
         if self._alignment is not None:
-            return self._alignment.take(self._sending, self.spec)
+            return self._alignment.take(self._sending, self.spec, self._takes_bytes)
         return self._merging.take(self._waiting, self._sending, room_bytes, self._share) or pass_through(
             self._waiting.pop(self._sending.source), self._sending, self.spec
         )
@@ -262,6 +263,11 @@ class PartitionCopy:
         if self.phase not in SENDING or self._filling.has_attempt:
             return False
         return self._waiting.gap(self._sending.source) is not None
+
+    @property
+    def gaps_filled(self) -> bool:
+        """Whether sequences may lag behind offsets: somebody was given an attempt to fill gaps of this partition."""
+        return self.spec.gaps_filled or self._filling.ever_granted
 
     @property
     def attempt_above(self) -> int:
@@ -503,6 +509,7 @@ class PartitionCopy:
 
     def limited(self, limit_bytes: int) -> None:
         """What the target topic takes as one batch now."""
+        self._takes_bytes = limit_bytes or self._takes_bytes
         self._merging.limit(limit_bytes)
 
     def refreshed(self) -> None:

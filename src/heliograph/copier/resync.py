@@ -46,7 +46,8 @@ class Synced:
     align_to: int | None = None
 
 
-def resynchronise(spec: CopySpec) -> Asking[Synced]:
+def resynchronise(spec: CopySpec, *, gaps_filled: bool = False) -> Asking[Synced]:
+    """`gaps_filled`: offsets of this partition may have been filled with markers, also where none can be seen any more."""
     producers, target = yield from _settled(spec)
     source = yield from _readable_source(target.end)
     tail = yield from read_tail(spec, target)
@@ -60,7 +61,8 @@ def resynchronise(spec: CopySpec) -> Asking[Synced]:
         producer_id=spec.producer_id,
         last_batch=_signature(tail.data[0]) if tail.data else None,
         last_sequence=own.last_sequence if own else None,
-        gaps_filled=spec.gaps_filled or marks.any or tail.markers_from < target.end,
+        gaps_filled=gaps_filled or marks.any or tail.markers_from < target.end,
+        ends_in_markers=tail.markers_from < target.end,
         last_is_filler=_ends_in_filler(tail, source, target),
         aligns=spec.aligns,
     )

@@ -92,7 +92,7 @@ class Resynchroniser:
             route.asking = None
 
     async def _ask(self, route: Route) -> Synced:
-        asking = resynchronise(route.copy.spec)
+        asking = resynchronise(route.copy.spec, gaps_filled=route.copy.gaps_filled)
         answer: questions.Answer = None
         unsettled = 0
         while True:

@@ -78,7 +78,7 @@ class PartitionFacts:
 
     `last_sequence`: what the target's leader remembers of our producer id, None where it has no state.
     `gaps_filled`: something shows that offsets of this partition were filled with markers, which have no sequence
-    numbers: sequences may then lag behind offsets.
+    numbers: sequences may then lag behind offsets. `ends_in_markers`: markers of ours are its last batches.
     `last_is_filler`: the target's last batch holds nothing but offsets: an alignment is under way.
     `aligns`: the target topic may be aligned: its records can be deleted.
     """
@@ -91,6 +91,7 @@ class PartitionFacts:
     last_batch: LastBatch | None
     last_sequence: int | None
     gaps_filled: bool = False
+    ends_in_markers: bool = False
     last_is_filler: bool = False
     aligns: bool = True
 
@@ -179,7 +180,7 @@ def admit_partition(facts: PartitionFacts) -> Admitted | Refused:
         return wrong
     if at < facts.source_start:
         return _behind(facts)
-    emptied = facts.target_end > 0 and facts.last_batch is None
+    emptied = facts.target_end > 0 and facts.last_batch is None and not facts.ends_in_markers
     if emptied and facts.last_sequence is None and facts.source_start < at:
         return Refused(
             reason=StopReason.FOREIGN,
