@@ -55,9 +55,10 @@ class Stretch(NamedTuple):
 
 
 def stretches(fill: Fill) -> Iterator[Stretch]:
+    """A repair goes one by one: it must not come out short again."""
     at = fill.start.target
     while at < fill.end.target:
-        end = min(fill.end.target, block_end(at), at + MARKERS_AT_ONCE)
+        end = min(fill.end.target, block_end(at), at + (1 if fill.repair else MARKERS_AT_ONCE))
         yield Stretch(at, end)
         at = end
 
@@ -118,4 +119,7 @@ class Filling:
         if self._attempt is None:
             return None
         repair = self._marks.offset >= start.target
-        return Fill(start, start.past_gap(next_offset - start.source), self._attempt, repair)
+        offsets = next_offset - start.source
+        if repair:  # in the next block no label is used up
+            offsets = min(offsets, block_end(start.target) - start.target)
+        return Fill(start, start.past_gap(offsets), self._attempt, repair)

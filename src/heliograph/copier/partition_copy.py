@@ -87,7 +87,9 @@ class PartitionCopy:
         self._in_flight_bytes = 0
         # The record time by which the broker remembers our id; None: it does not.
         self._state_ms: int | None = None
-        self._takes_bytes = spec.max_batch_bytes  # what the target takes as one batch
+        self._takes_bytes = (
+            spec.max_merged_bytes or spec.max_batch_bytes
+        )  # what the target takes as one batch
         self._wall_ms = 0  # as of the last answer of the source
         self._merging = Merging(spec)
         self._filling = Filling()
@@ -402,14 +404,15 @@ class PartitionCopy:
 
     def appended(self, base_offset: int, append_time: int = -1) -> None:
         """The broker answered the oldest append with success, at this offset. `append_time`: what it has written into
-        the batch, -1 where it left it as it was. A duplicate is answered with the time of the batch that is there."""
+        the batch, -1 where it left it as it was. A duplicate is answered with the time of the batch that is there: of
+        fillers a rival's, which has another one."""
         append = self._settle()
         expected = append.start.target
         if base_offset < expected:
             self._note_race(append)
         if base_offset > expected:
             self.stop(wrong_place(expected, base_offset))
-        elif base_offset == expected and append_time not in (-1, append.max_timestamp):
+        elif base_offset == expected and append.records and append_time not in (-1, append.max_timestamp):
             self.stop(stamped(base_offset))
         elif self.phase is Phase.RETIRED and base_offset == expected:
             self._count(append)
@@ -430,6 +433,8 @@ class PartitionCopy:
             self._note_race(append)
         if self.phase not in SENDING:
             self._drained()
+        elif isinstance(demand, PartitionStop) and not append.records and self._fewer_fillers(demand, append):
+            self._resync_later(Trouble(Event.APPEND_REFUSED, f"fillers at {at}: {ErrorCode.name_of(code)}"))
         elif isinstance(demand, PartitionStop) and append.batches > 1:
             self._merging.refused(append, too_large=demand.reason is StopReason.TOO_LARGE)
             words = (
@@ -441,6 +446,11 @@ class PartitionCopy:
         else:
             words = f"append at {at}: {ErrorCode.name_of(code)}"
             self._resync_later(Trouble(demand.event, words, *offsets), stale=demand.refresh)
+
+    def _fewer_fillers(self, refused: PartitionStop, append: Append) -> bool:
+        """The topic takes smaller batches by now, and is not read again yet. Whether there is something to make less."""
+        self._takes_bytes = len(append.batch) // 2
+        return refused.reason is StopReason.TOO_LARGE and append.end.target - append.start.target > 1
 
     def _note_race(self, append: Append) -> None:
         """Old records go under an exclusive lease, and when all others' appends are over: nobody could be first, in

@@ -19,7 +19,7 @@ from heliograph.copier.questions import Asking, ReadSourceGap, ReadTargetBatches
 from heliograph.copier.spec import CopySpec
 from heliograph.model.admission import AFRESH, KEEP
 from heliograph.model.errors import PartitionStop
-from heliograph.model.marker_label import MarkerLabel, ReadLabel, read_label
+from heliograph.model.marker_label import MarkerLabel, ReadLabel, is_marker_id, read_label
 from heliograph.model.policy import Isolation
 from heliograph.model.states import StopReason
 from heliograph.wire.aborted import AbortedFilter
@@ -35,7 +35,7 @@ COMPARED_OFFSETS = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """What the target's leader remembers of markers of ours around the log's end. -1: of none.
+    """What the target's leader remembers of markers of ours around the log's end; -1: of none. `any`: of some, wherever.
 
     `attempt`: the highest that was used. `offset`: the highest that a label stands for; at or above the log's end it
     says that a marker was refused and a later one taken in its place. `repair_offset`: the same of repairs."""
@@ -43,10 +43,7 @@ class Marks:
     attempt: int = -1
     offset: int = -1
     repair_offset: int = -1
-
-    @property
-    def any(self) -> bool:
-        return self.attempt >= 0
+    any: bool = False
 
 
 NO_MARKS = Marks()
@@ -62,6 +59,7 @@ def marks_of(spec: CopySpec, producers: Mapping[int, ProducerState], end: int) -
         attempt=max((label.attempt for label in labels), default=-1),
         offset=max((label.offset for label in labels if not label.repair), default=-1),
         repair_offset=max((label.offset for label in labels if label.repair), default=-1),
+        any=any(is_marker_id(spec.producer_id, number) for number in producers),
     )
 
 

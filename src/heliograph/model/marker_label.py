@@ -58,6 +58,12 @@ def marker_id(own_id: int, offset: int, *, repair: bool = False) -> int:
     return (REPAIR_MARK if repair else FILL_MARK) << _MARK_SHIFT | own_id & _CODE_BITS | low
 
 
+def is_marker_id(own_id: int, candidate: int) -> bool:
+    """Whether it is of markers of the same link, of whatever block."""
+    marked = candidate >> _MARK_SHIFT in (FILL_MARK, REPAIR_MARK)
+    return marked and candidate & _CODE_BITS == own_id & _CODE_BITS
+
+
 def block_end(offset: int) -> int:
     """The first offset of the next block: a request for markers must not go beyond it."""
     return (offset // BLOCK_OFFSETS + 1) * BLOCK_OFFSETS
