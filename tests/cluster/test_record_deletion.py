@@ -84,3 +84,13 @@ async def test_an_answer_without_the_partition_makes_no_sense() -> None:
 async def test_all_records_are_never_asked_for() -> None:
     with pytest.raises(AssertionError):
         await delete(FakeBroker(0), -1)
+
+
+async def test_who_may_not_delete_is_given_the_line_that_grants_it() -> None:
+    with pytest.raises(BrokerRefused) as refused:
+        await delete(FakeBroker(ErrorCode.TOPIC_AUTHORIZATION_FAILED), 100)
+    assert refused.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert refused.value.hint == (
+        "grant DELETE on the topic, then start again: kafka-acls.sh --bootstrap-server 127.0.0.1:9092 --add"
+        " --allow-principal User:ANONYMOUS --operation Delete --topic orders"
+    )

@@ -11,10 +11,10 @@ import pytest
 
 from heliograph.cluster.admin import read_state_lasts_ms
 from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.grants import Resource, Right
 from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, TopicMetadata
 from heliograph.cluster.properties import ClientProperties
-from heliograph.cluster.rights import Right
-from heliograph.controller.finding import Finding, Resource, listed
+from heliograph.controller.finding import Finding, listed
 from heliograph.controller.preflight import preflight
 from heliograph.controller.preflight_brokers import TARGET_NEEDS
 from heliograph.model.errors import ClusterUnreachable, Disconnected

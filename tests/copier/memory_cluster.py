@@ -302,6 +302,12 @@ class MemoryCluster:
                 code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             codes[where, label.producer_id] = self.logs[where].write_marker(label) if code is None else code
         await self.marker_answer.wait()
+        if ErrorCode.CLUSTER_AUTHORIZATION_FAILED in codes.values():
+            raise BrokerRefused(
+                "no markers of yours",
+                code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                hint="grant ALTER or CLUSTER_ACTION",
+            )
         return codes
 
 

@@ -268,6 +268,7 @@ async def test_missing_rights_stop_the_partition_and_name_them() -> None:
         assert copy.stopped is not None
         assert "ALTER" in copy.stopped.hint
         assert "CLUSTER_ACTION" in copy.stopped.hint
+        assert copy.next_offset == 1  # what is before the gap is there
 
 
 async def test_what_waits_for_one_broker_goes_as_one_request() -> None:

@@ -10,6 +10,7 @@ from heliograph.copier.recovery import (
     Resynchronise,
     Stop,
     after_append,
+    stop_for_markers,
     stop_for_read,
 )
 from heliograph.model.errors import BrokerRefused, PartitionStop
@@ -93,3 +94,15 @@ def test_a_read_that_is_never_allowed_stops_with_a_hint(code: int) -> None:
 
 def test_a_read_that_is_refused_for_now_does_not_stop() -> None:
     assert stop_for_read(BrokerRefused("not yet", code=ErrorCode.NOT_LEADER_OR_FOLLOWER)) is None
+
+
+def test_brokers_that_let_nobody_write_markers_stop_the_partition_with_their_hint() -> None:
+    for code in (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION):
+        stop = stop_for_markers(BrokerRefused("not yours", code=code, hint="grant it"), 7)
+        assert stop is not None
+        assert (stop.reason, stop.message) == (StopReason.REFUSED, "the gap at 7 cannot be filled: not yours")
+        assert stop.hint == "grant it"
+
+
+def test_markers_that_a_broker_refuses_for_now_are_written_later() -> None:
+    assert stop_for_markers(BrokerRefused("later", code=ErrorCode.NOT_LEADER_OR_FOLLOWER), 7) is None

@@ -18,10 +18,10 @@ from confluent_kafka.admin import (
 )
 
 from heliograph.cluster.admin import read_state_lasts_ms
-from heliograph.cluster.rights import Right
+from heliograph.cluster.grants import Resource, Right
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Active, Candidate, Drivership
-from heliograph.controller.finding import Finding, Resource
+from heliograph.controller.finding import Finding
 from heliograph.controller.preflight import preflight_links
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.events import Severity

@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 
 from kafka.protocol.producer import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
-from heliograph.cluster.bootstrap_servers import format_servers
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.flight import CAREFUL_UNACKNOWLEDGED_MS
 from heliograph.cluster.gate import Permit
+from heliograph.cluster.grants import marker_grant_line
 from heliograph.cluster.messages import call, unpacking
-from heliograph.cluster.properties import ClientProperties
 from heliograph.model.errors import BrokerRefused, ProtocolError
 from heliograph.model.marker_label import MarkerLabel
 from heliograph.model.partition import TopicPartition
@@ -113,15 +112,5 @@ def _denied(client: ClusterClient) -> BrokerRefused:
         f"cluster {client.name!r} does not let us write transaction markers: {code.name}",
         code=code,
         hint="grant ALTER (Kafka 3.8 and later) or CLUSTER_ACTION on the cluster: "
-        + grant_line(client.properties),
-    )
-
-
-def grant_line(properties: ClientProperties) -> str:
-    """For a shell; in plain text every client is the same user to the brokers."""
-    user = "User:ANONYMOUS" if properties.security_protocol == "PLAINTEXT" else "User:MIRROR"
-    servers = format_servers(properties.bootstrap_servers)
-    return (
-        f"kafka-acls.sh --bootstrap-server {servers} --add --allow-principal {user}"
-        " --operation Alter --cluster  # before Kafka 3.8: --operation ClusterAction"
+        + marker_grant_line(client.properties),
     )

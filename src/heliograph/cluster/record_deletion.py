@@ -9,9 +9,12 @@ from __future__ import annotations
 from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
 
 from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.grants import Resource, Right, grant_line
 from heliograph.cluster.log_reads import leader_of
 from heliograph.cluster.messages import call, raise_for, unpacking
+from heliograph.model.errors import BrokerRefused
 from heliograph.model.partition import TopicPartition
+from heliograph.wire.error_codes import ErrorCode
 
 ANSWER_SLACK_MS = 1000  # the broker gives up first and says so; only a dead one is cut off
 
@@ -34,4 +37,14 @@ async def delete_records(
     what = f"deleting the records of {where} below {before_offset} on broker {leader.node}"
     with unpacking(what):
         code = int(response.topics[0].partitions[0].error_code)
+    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        raise _denied(client, where, what)
     raise_for(code, what)
+
+
+def _denied(client: ClusterClient, where: TopicPartition, what: str) -> BrokerRefused:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    line = grant_line(client.properties, Right.DELETE, Resource.TOPIC, [where.topic])
+    return BrokerRefused(
+        f"{what}: {code.name}", code=code, hint=f"grant DELETE on the topic, then start again: {line}"
+    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
 from kafka.protocol.admin import (
@@ -29,19 +28,6 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.messages import raise_for, unpacking
 
 BROKER_ENDPOINT = 1  # whom DescribeCluster is to describe
-
-
-class Right(IntEnum):
-    """What an ACL allows, by Kafka's own numbers."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

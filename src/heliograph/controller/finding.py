@@ -7,30 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
-from shlex import quote
 
-from heliograph.cluster.bootstrap_servers import format_servers
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.rights import Right
+from heliograph.cluster.grants import NAMES_SHOWN, Resource, Right, grant_line
 from heliograph.model.events import Severity
-
-NAMES_SHOWN = 5
-_WORDS = {
-    Right.READ: "Read",
-    Right.WRITE: "Write",
-    Right.CREATE: "Create",
-    Right.DESCRIBE: "Describe",
-    Right.DESCRIBE_CONFIGS: "DescribeConfigs",
-}
-
-
-class Resource(StrEnum):
-    """What a right is on, by the option of kafka-acls.sh."""
-
-    TOPIC = "topic"
-    GROUP = "group"
-    CLUSTER = "cluster"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,23 +77,12 @@ class Side:
             link=self.link,
             cluster=self.client.name,
             message=message,
-            hint=self._grant(right, resource, named),
+            hint=grant_line(self.client.properties, right, resource, named),
             right=right,
             resource=resource,
             names=named,
         )
         return [found]
-
-    def _grant(self, right: Right, resource: Resource, names: tuple[str, ...]) -> str:
-        """A line for a shell; in plain text every client is the same user to the brokers."""
-        properties = self.client.properties
-        user = "User:ANONYMOUS" if properties.security_protocol == "PLAINTEXT" else "User:MIRROR"
-        named = [part for name in names[:NAMES_SHOWN] for part in (f"--{resource}", quote(name))]
-        servers = format_servers(properties.bootstrap_servers)
-        line = ["kafka-acls.sh", "--bootstrap-server", servers, "--add", "--allow-principal", user]
-        line += ["--operation", _WORDS[right], *(named or [f"--{resource}"])]
-        left_out = len(names) - NAMES_SHOWN
-        return " ".join(line) + (f"  # and {left_out} more" if left_out > 0 else "")
 
 
 def listed(names: Iterable[str]) -> str:

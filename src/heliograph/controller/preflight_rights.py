@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from heliograph.cluster.admin import read_state_lasts_ms
 from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.grants import Resource, Right
 from heliograph.cluster.rights import (
-    Right,
     TopicRights,
     read_cluster_rights,
     read_topic_rights,
@@ -20,7 +20,7 @@ from heliograph.cluster.rights import (
     try_reading_configs,
     try_reading_producers,
 )
-from heliograph.controller.finding import Finding, Resource, Side, listed
+from heliograph.controller.finding import Finding, Side, listed
 from heliograph.controller.snapshot import LinkSnapshot, SourceTopic
 from heliograph.controller.topic_config import shape_target
 from heliograph.model.errors import BrokerRefused

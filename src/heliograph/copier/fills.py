@@ -14,9 +14,15 @@ from heliograph.cluster.markers import Marker
 from heliograph.copier.fill import Fill, Stretch, markers_of, stretches
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import TargetPort
-from heliograph.copier.recovery import after_markers
+from heliograph.copier.recovery import after_markers, stop_for_markers
 from heliograph.copier.route import Route
-from heliograph.model.errors import HeliographError, PartitionStop, ProtocolError, RequestFailed
+from heliograph.model.errors import (
+    BrokerRefused,
+    HeliographError,
+    PartitionStop,
+    ProtocolError,
+    RequestFailed,
+)
 from heliograph.model.events import Event, Trouble
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode
@@ -139,8 +145,14 @@ class Fills:
                     copy.fill_over()
                     break
         except (RequestFailed, ProtocolError) as problem:
-            copy.fill_over(Trouble(Event.BROKER_AWAY, problem.message), stale=True, spent=True)
+            copy.fill_over(_failed(fill, problem), stale=True, spent=True)
         self._on_change(copy)
+
+
+def _failed(fill: Fill, problem: RequestFailed | ProtocolError) -> Trouble | PartitionStop:
+    """A broker that may not let us write markers refuses the request as a whole."""
+    stop = stop_for_markers(problem, fill.start.target) if isinstance(problem, BrokerRefused) else None
+    return stop or Trouble(Event.BROKER_AWAY, problem.message)
 
 
 def _problem_of(stretch: Stretch, written: Written) -> Trouble | PartitionStop | None:

@@ -107,6 +107,17 @@ def after_markers(code: int, offset: int) -> PartitionStop | Trouble:
     return PartitionStop(answer.reason, f"the target refused the {words}", hint=answer.hint)
 
 
+NEVER_MARKED = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION})
+
+
+def stop_for_markers(refused: BrokerRefused, offset: int) -> PartitionStop | None:
+    """The stop that a refused request for markers demands; None: it may pass later."""
+    if refused.code not in NEVER_MARKED:
+        return None
+    message = f"the gap at {offset} cannot be filled: {refused.message}"
+    return PartitionStop(StopReason.REFUSED, message, hint=refused.hint or MARKER_RIGHTS)
+
+
 _DELETES = (
     "grant the mirror DELETE on the target topic, then start again: a new mirror of a log that starts above 0"
     " deletes the fillers that it was aligned with"
@@ -124,7 +135,7 @@ def after_deletion(refused: BrokerRefused) -> PartitionStop | Trouble:
     stop = DELETION_ANSWERS.get(refused.code)
     if stop is None:
         return Trouble(Event.LEADER_MOVED, refused.message)
-    return PartitionStop(stop.reason, refused.message, hint=stop.hint)
+    return PartitionStop(stop.reason, refused.message, hint=refused.hint or stop.hint)
 
 
 NEVER_READ: dict[int, str] = {

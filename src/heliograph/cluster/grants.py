@@ -1,0 +1,61 @@
+"""Lines for a shell that grant a right: the one place where kafka-acls.sh is spelt.
+
+Owns Kafka's names of rights and resources. Must not know what a link needs, nor why: that is the controller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum, StrEnum
+from shlex import quote
+
+from heliograph.cluster.bootstrap_servers import format_servers
+from heliograph.cluster.properties import ClientProperties
+
+NAMES_SHOWN = 5
+
+
+class Right(IntEnum):
+    """What an ACL allows, by Kafka's own numbers."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+
+    @property
+    def operation(self) -> str:
+        """As kafka-acls.sh spells it: DescribeConfigs."""
+        return self.name.title().replace("_", "")
+
+
+class Resource(StrEnum):
+    """What a right is on, by the option of kafka-acls.sh."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    CLUSTER = "cluster"
+
+
+def grant_line(
+    properties: ClientProperties, right: Right, resource: Resource, names: Sequence[str] = ()
+) -> str:
+    """At most five names are written out; a cluster has none. In plain text every client is one user to the brokers."""
+    user = "User:ANONYMOUS" if properties.security_protocol == "PLAINTEXT" else "User:MIRROR"
+    servers = format_servers(properties.bootstrap_servers)
+    named = [part for name in names[:NAMES_SHOWN] for part in (f"--{resource}", quote(name))]
+    line = ["kafka-acls.sh", "--bootstrap-server", servers, "--add", "--allow-principal", user]
+    line += ["--operation", right.operation, *(named or [f"--{resource}"])]
+    left_out = len(names) - NAMES_SHOWN
+    return " ".join(line) + (f"  # and {left_out} more" if left_out > 0 else "")
+
+
+def marker_grant_line(properties: ClientProperties) -> str:
+    """Brokers take either right for markers, before 3.8 only the second."""
+    line = grant_line(properties, Right.ALTER, Resource.CLUSTER)
+    return f"{line}  # before Kafka 3.8: --operation {Right.CLUSTER_ACTION.operation}"
