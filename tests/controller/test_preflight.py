@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,16 +17,28 @@ from heliograph.cluster.grants import Resource, Right
 from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, TopicMetadata
 from heliograph.cluster.properties import ClientProperties
 from heliograph.controller.finding import Finding, listed
+from heliograph.controller.gap_filling import GapFilling, GapWay, read_gap_filling
 from heliograph.controller.preflight import preflight
 from heliograph.controller.preflight_brokers import TARGET_NEEDS
-from heliograph.model.errors import ClusterUnreachable, Disconnected
+from heliograph.controller.snapshot import PartitionSight
+from heliograph.model.errors import BrokerRefused, ClusterUnreachable, Disconnected
 from heliograph.model.events import Severity
 from heliograph.model.link import Link
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode
 
-from .observed import LINK, NYC_ID, SF_ID, snapshot, source_topic, target_topic
+from .observed import (
+    LINK,
+    NYC_ID,
+    SF_ID,
+    mirrored_sight,
+    snapshot,
+    source_sight,
+    source_topic,
+    span,
+    target_topic,
+)
 
 EVERY_RIGHT = frozenset(range(3, 13))
 DENIED, GONE = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -48,6 +62,9 @@ class FakeCluster:
         self.expiries: dict[int, int | Exception] = dict.fromkeys(range(1, brokers + 1), DAY_MS)
         self.versions = {need.api_key: (need.versions[0], need.versions[-1]) for need in TARGET_NEEDS}
         self.versions |= {ApiKey.DESCRIBE_CLUSTER: (0, 1)}
+        self.marker_codes: dict[int, int | Exception] = dict.fromkeys(range(1, brokers + 1), GONE)
+        self.offsets_replication: int | None = 1
+        self.registered = brokers
         self.unreachable: set[int] = set()
         self.end_error = 0
         self.asked: list[str] = []
@@ -83,7 +100,34 @@ class FakeCluster:
 
     def _DescribeCluster(self, _node: int, _request: Any) -> Any:
         held = self.cluster_rights
-        return SimpleNamespace(error_code=0, authorized_operations=None if held is None else set(held))
+        return SimpleNamespace(
+            error_code=0,
+            authorized_operations=None if held is None else set(held),
+            brokers=range(self.registered),
+        )
+
+    def _WriteTxnMarkers(self, node: int, request: Any) -> Any:
+        code = self.marker_codes[node]
+        if isinstance(code, Exception):
+            raise code
+        (marker,) = request.markers
+        (topic,) = marker.topics
+        assert not re.fullmatch(r"[\w.-]+", topic.name), "a marker may only be tried where no topic can be"
+        topics = [SimpleNamespace(name=topic.name, partitions=[SimpleNamespace(error_code=code)])]
+        return SimpleNamespace(markers=[SimpleNamespace(producer_id=marker.producer_id, topics=topics)])
+
+    def _DeleteRecords(self, _node: int, request: Any) -> Any:
+        assert all(partition.offset == 0 for topic in request.topics for partition in topic.partitions)
+
+        def code(name: str) -> int:
+            held = self.held.get(name, EVERY_RIGHT) or EVERY_RIGHT
+            return DENIED if Right.DELETE not in held or name in self.hidden else GONE
+
+        topics = [
+            SimpleNamespace(name=topic.name, partitions=[SimpleNamespace(error_code=code(topic.name))])
+            for topic in request.topics
+        ]
+        return SimpleNamespace(topics=topics)
 
     def _CreateTopics(self, _node: int, request: Any) -> Any:
         assert request.validate_only
@@ -120,8 +164,16 @@ class FakeCluster:
         if isinstance(expiry, Exception):
             raise expiry
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED if expiry < 0 else 0
-        config = SimpleNamespace(name="producer.id.expiration.ms", value=str(expiry))
-        return SimpleNamespace(results=[SimpleNamespace(error_code=code, configs=[] if code else [config])])
+        values = {
+            "producer.id.expiration.ms": expiry,
+            "offsets.topic.replication.factor": self.offsets_replication,
+        }
+        configs = [
+            SimpleNamespace(name=key, value=None if values[key] is None else str(values[key]))
+            for key in request.resources[0].configuration_keys
+            if key in values and not code
+        ]
+        return SimpleNamespace(results=[SimpleNamespace(error_code=code, configs=configs)])
 
 
 def _topic(name: str, brokers: int) -> TopicMetadata:
@@ -132,10 +184,16 @@ def _topic(name: str, brokers: int) -> TopicMetadata:
 
 
 def check(
-    source: FakeCluster, target: FakeCluster, *, link: Link = LINK, one_cluster: bool = False
+    source: FakeCluster,
+    target: FakeCluster,
+    *,
+    link: Link = LINK,
+    one_cluster: bool = False,
+    sights: Mapping[str, PartitionSight] | None = None,
 ) -> tuple[Finding, ...]:
+    """`sights`: of topics whose only partition is not as ever."""
     seen = snapshot(
-        *(source_topic(name) for name in source.held),
+        *(source_topic(name, [s] if (s := (sights or {}).get(name)) else []) for name in source.held),
         link=link,
         target_id=SF_ID if one_cluster else NYC_ID,
         targets=[target_topic(name) for name in target.held],
@@ -340,6 +398,139 @@ def test_nothing_is_asked_of_a_topic_that_may_not_be_read() -> None:
     target.held["orders"] = EVERY_RIGHT - {Right.READ}
     check(source, target)
     assert "ListOffsetsRequest" not in target.asked
+
+
+# -- topics with transactions, and logs that start above 0
+
+UNMARKED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+NEW_ABOVE_0 = source_sight(5, 100)
+BEING_ALIGNED = PartitionSight(
+    source=span(500, 900), source_end=900, target=span(100, 200), ends_in_filler=True, unreadable="written"
+)
+
+
+def test_missing_rights_to_write_markers_are_a_warning_that_says_what_stops_and_when() -> None:
+    source, target = clusters("orders", "payments")
+    target.marker_codes[1] = UNMARKED
+    (found,) = check(source, target)
+    assert (found.severity, found.right, found.resource) == (Severity.WARNING, Right.ALTER, Resource.CLUSTER)
+    assert found.message == (
+        "ALTER or CLUSTER_ACTION on the cluster is missing: topics with transactions stop at their first gap"
+        " (of orders, payments)"
+    )
+    assert found.hint == (
+        "kafka-acls.sh --bootstrap-server 127.0.0.1:9092 --add --allow-principal User:ANONYMOUS --operation Alter"
+        " --cluster  # before Kafka 3.8: --operation ClusterAction"
+    )
+
+
+def test_brokers_that_know_no_markers_are_a_warning_without_a_right() -> None:
+    source, target = clusters()
+    unsupported = ErrorCode.UNSUPPORTED_VERSION
+    target.marker_codes[1] = BrokerRefused("offers no version of WriteTxnMarkers", code=unsupported)
+    (found,) = check(source, target)
+    assert (found.severity, found.right) == (Severity.WARNING, None)
+    assert found.message.startswith("offers no version of WriteTxnMarkers: topics with transactions stop")
+    assert str(gap_filling(target)) == "cannot be filled: offers no version of WriteTxnMarkers"
+
+
+def test_one_broker_that_takes_no_markers_is_enough_to_be_warned() -> None:
+    source, target = clusters(brokers=3)
+    target.marker_codes[2] = UNMARKED
+    assert [found.right for found in check(source, target)] == [Right.ALTER]
+
+
+def test_a_link_without_topics_needs_no_markers() -> None:
+    source, target = FakeCluster("sf", {}), FakeCluster("nyc", {})
+    target.marker_codes[1] = UNMARKED
+    assert check(source, target) == ()
+
+
+@pytest.mark.parametrize(
+    ("rights", "granted"),
+    [
+        (EVERY_RIGHT, Right.ALTER),
+        (frozenset({Right.DESCRIBE, Right.CLUSTER_ACTION}), Right.CLUSTER_ACTION),
+        (frozenset[int](), Right.CLUSTER_ACTION),  # who has ALTER would be told so
+        (None, None),
+    ],
+)
+def test_the_right_by_which_markers_are_written_is_named(
+    rights: frozenset[int] | None, granted: Right | None
+) -> None:
+    _, target = clusters()
+    target.cluster_rights = rights
+    assert gap_filling(target) == GapFilling(way=GapWay.MARKERS, granted=granted)
+
+
+def test_how_gaps_are_filled_is_not_known_while_no_broker_says() -> None:
+    _, target = clusters()
+    target.marker_codes[1] = ErrorCode.UNKNOWN_SERVER_ERROR
+    assert str(gap_filling(target)) == "not known: broker 1 answers UNKNOWN_SERVER_ERROR"
+    target.unreachable = {1}
+    assert str(gap_filling(target)) == "not known: broker 1 cannot be reached"
+
+
+def gap_filling(target: FakeCluster) -> GapFilling:
+    return asyncio.run(read_gap_filling(cast(ClusterClient, target)))
+
+
+@pytest.mark.parametrize("sight", [NEW_ABOVE_0, BEING_ALIGNED])
+def test_a_topic_that_is_aligned_needs_the_right_to_delete(sight: PartitionSight) -> None:
+    source, target = clusters("orders", "payments")
+    target.held = dict.fromkeys(target.held, EVERY_RIGHT - {Right.DELETE})
+    (found,) = check(source, target, sights={"orders": sight})
+    assert (found.severity, found.right, found.topics) == (Severity.ERROR, Right.DELETE, ("orders",))
+    assert "log starts above 0" in found.message
+    assert found.hint.endswith("--operation Delete --topic orders")
+
+
+def test_a_topic_that_is_not_there_yet_needs_the_right_to_delete_if_its_source_starts_above_0() -> None:
+    source, target = FakeCluster("sf", {"orders": EVERY_RIGHT}), FakeCluster("nyc", {})
+    target.hidden = {"orders"}
+    rights = {found.right for found in check(source, target, sights={"orders": NEW_ABOVE_0})}
+    assert Right.DELETE in rights
+    assert Right.DELETE not in {found.right for found in check(source, target)}
+
+
+def test_a_mirror_that_is_past_its_sources_start_needs_no_right_to_delete() -> None:
+    source, target = clusters()
+    target.held["orders"] = EVERY_RIGHT - {Right.DELETE}
+    under_way = replace(mirrored_sight(source_end=100, target_end=40), source=span(5, 100))
+    assert check(source, target, sights={"orders": under_way}) == ()
+    assert "DeleteRecordsRequest" not in target.asked
+
+
+# -- the offsets topic
+
+
+def test_an_offsets_topic_that_cannot_be_made_is_told_before_an_election_hangs() -> None:
+    source, target = clusters()
+    target.offsets_replication = 3
+    (found,) = check(source, target)
+    assert found.severity is Severity.WARNING
+    assert "offsets.topic.replication.factor is 3, its brokers are 1" in found.message
+    assert "__consumer_offsets does not exist" in found.message
+    assert found.hint.startswith("offsets.topic.replication.factor=1 ")
+
+
+def test_an_offsets_topic_that_may_not_be_seen_is_doubted() -> None:
+    source, target = clusters()
+    target.offsets_replication = 3
+    target.hidden = {"__consumer_offsets"}
+    (found,) = check(source, target)
+    assert "may not exist" in found.message
+
+
+def test_groups_work_where_the_offsets_topic_is_there_or_can_be_made() -> None:
+    source, target = clusters()
+    target.offsets_replication, target.registered = 3, 3  # two of them are down
+    assert check(source, target) == ()
+    target.registered = 1
+    target.held["__consumer_offsets"] = EVERY_RIGHT
+    assert check(source, target) == ()
+    target.offsets_replication = None  # the broker does not say
+    assert check(source, target) == ()
 
 
 def state_lasts(target: FakeCluster) -> int | None:

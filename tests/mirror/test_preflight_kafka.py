@@ -19,17 +19,21 @@ from confluent_kafka.admin import (
 
 from heliograph.cluster.admin import read_state_lasts_ms
 from heliograph.cluster.grants import Resource, Right
+from heliograph.controller.cells import Cells
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Active, Candidate, Drivership
 from heliograph.controller.finding import Finding
 from heliograph.controller.preflight import preflight_links
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.events import Severity
+from heliograph.model.partition import TopicPartition
 from heliograph.model.settings import Settings
 from heliograph.model.states import PartitionState
+from tests.support.judge import assert_identical
 from tests.support.plain_mirror import mirror_plainly, settings_for
 from tests.support.records import mixed_records
-from tests.support.topics import create_topic
+from tests.support.topics import create_topic, delete_records
+from tests.support.transactions import write_mixed, writers
 from tests.support.workload import produce_records
 
 pytestmark = pytest.mark.kafka
@@ -72,7 +76,7 @@ class Guarded:
 def guarded() -> Iterator[Guarded]:
     """Its topics are there, `readable` with 40 records; there is no right but to hand out rights."""
     with LabCluster.start(name="guarded", properties=GUARDED) as cluster:
-        for topic in ("full", "unwritable", "unreadable", "hidden", "readable"):
+        for topic in ("full", "unwritable", "unreadable", "hidden", "readable", "cut"):
             create_topic(cluster.bootstrap_servers, topic, 2)
         _produce(cluster.bootstrap_servers, "readable")
         Guarded(cluster).allow(ResourceType.BROKER, CLUSTER, AclOperation.ALTER)
@@ -86,10 +90,15 @@ def _produce(bootstrap: str, topic: str) -> None:
 
 
 def _take_from_super_users(cluster: LabCluster) -> None:
+    _name_super_users(cluster, BROKERS)
+
+
+def _name_super_users(cluster: LabCluster, users: str) -> None:
     (broker,) = cluster.brokers
     settings = broker.directory / "server.properties"
     broker.stop()
-    settings.write_text(settings.read_text().replace(f"{BROKERS};{US}", BROKERS))
+    lines = [line for line in settings.read_text().splitlines() if not line.startswith("super.users=")]
+    settings.write_text("\n".join([*lines, f"super.users={users}"]) + "\n")
     broker.start()
 
 
@@ -189,15 +198,16 @@ def test_the_least_rights_are_enough_to_elect_create_and_mirror(
     settings = settings_for(source, target, ["full", "least-new"])
     (doubt,) = asyncio.run(_check(settings))
     assert (doubt.severity, doubt.names) == (Severity.WARNING, ("least-new",))  # writing it is not known yet
-    assert asyncio.run(_elected(settings)) == (True, 7_200_000)
+    assert asyncio.run(_elected(settings, TopicPartition("full", 1))) == (True, 7_200_000)
     _, copies = mirror_plainly(settings)
     assert {copy.state for copy in copies.values()} == {PartitionState.CAUGHT_UP}
     assert sum(copy.next_offset or 0 for copy in copies.values()) == 80
     assert asyncio.run(_check(settings)) == ()
 
 
-async def _elected(settings: Settings) -> tuple[bool, int | None]:
-    """Whether a driver of the link is elected, and what is read of how long brokers remember."""
+async def _elected(settings: Settings, where: TopicPartition) -> tuple[bool, int | None]:
+    """Whether a driver of the link is elected and can reserve an attempt to fill gaps there, and what is read of how
+    long brokers remember."""
     clusters = Clusters(settings)
     await clusters.connect()
     target = clusters.target("link")
@@ -219,7 +229,138 @@ async def _elected(settings: Settings) -> tuple[bool, int | None]:
     try:
         drivership.start()
         async with asyncio.timeout(TIMEOUT_S):
-            return await active.wait(), await read_state_lasts_ms(target)
+            await active.wait()
+            cells = Cells(drivership.claims_group("link"), flight_s=TIMEOUT_S)
+            reserved = await cells.reserve({where: -1})
+            return where in reserved, await read_state_lasts_ms(target)
     finally:
         await drivership.aclose()
         await clusters.aclose()
+
+
+# -- logs that start above 0: DELETE
+
+
+def test_a_log_that_starts_above_0_is_mirrored_with_the_right_to_delete(
+    guarded: Guarded, source_cluster: LabCluster
+) -> None:
+    source, target = source_cluster.bootstrap_servers, guarded.bootstrap_servers
+    topics = ["cut", "cut-new"]
+    for topic in topics:
+        create_topic(source, topic, 2)
+        _produce(source, topic)
+        delete_records(source, topic, 0, before_offset=40)
+        _produce(source, topic)
+    read, write, configs = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE_CONFIGS
+    guarded.allow(ResourceType.TOPIC, "cut", read, write, configs, AclOperation.CREATE, prefixed=True)
+    guarded.allow(ResourceType.GROUP, "heliograph.", read, prefixed=True)
+    guarded.allow(ResourceType.BROKER, CLUSTER, configs)
+
+    settings = settings_for(source, target, topics)
+    findings = told(asyncio.run(_check(settings)))
+    assert findings.pop((Severity.WARNING, None, Resource.TOPIC)) == ("cut-new",)  # as above
+    assert findings == {(Severity.ERROR, Right.DELETE, Resource.TOPIC): ("cut", "cut-new")}
+    _, copies = mirror_plainly(settings)  # it does not look at what a preflight finds
+    stopped = [copy for copy in copies.values() if copy.stopped is not None]
+    assert [copy.spec.partition.partition for copy in stopped] == [0, 0]  # the other partitions start at 0
+    for copy in stopped:
+        assert copy.stopped is not None
+        assert "grant DELETE on the topic" in copy.stopped.hint
+        assert f"--operation Delete --topic {copy.spec.partition.target_topic}" in copy.stopped.hint
+
+    guarded.allow(ResourceType.TOPIC, "cut", AclOperation.DELETE, prefixed=True)
+    assert asyncio.run(_check(settings)) == ()
+    mirror_plainly(settings)
+    assert_identical(source, target, topics, records=80)
+
+
+# -- topics with transactions: ALTER or CLUSTER_ACTION
+
+
+def test_with_alter_a_topic_with_transactions_is_mirrored(
+    guarded: Guarded, source_cluster: LabCluster
+) -> None:
+    """ALTER is what this cluster's client has to hand out rights with."""
+    source, target = source_cluster.bootstrap_servers, guarded.bootstrap_servers
+    _write_transactions(source, "altered")
+    _allow_mirroring(guarded, "altered")
+    settings = settings_for(source, target, ["altered"])
+    assert {found.right for found in asyncio.run(_check(settings))} == {None}  # only that it is new
+    assert asyncio.run(_gaps(settings)) == "markers (ALTER granted)"
+    _, copies = mirror_plainly(settings)
+    assert {copy.state for copy in copies.values()} == {PartitionState.CAUGHT_UP}
+    _assert_committed_view(source, target, "altered")
+
+
+def test_without_either_right_gaps_stop_a_partition_and_cluster_action_alone_is_enough(
+    source_cluster: LabCluster,
+) -> None:
+    source = source_cluster.bootstrap_servers
+    _write_transactions(source, "marked")
+    with LabCluster.start(name="unmarked", properties=GUARDED) as cluster:
+        _allow_mirroring(Guarded(cluster), "marked")
+        _take_from_super_users(cluster)
+        settings = settings_for(source, cluster.bootstrap_servers, ["marked"])
+        _assert_stops_at_the_first_gap(settings)
+
+        _name_super_users(cluster, f"{BROKERS};{US}")
+        Guarded(cluster).allow(ResourceType.BROKER, CLUSTER, AclOperation.CLUSTER_ACTION)
+        _take_from_super_users(cluster)
+        assert asyncio.run(_check(settings)) == ()
+        assert asyncio.run(_gaps(settings)) == "markers (CLUSTER_ACTION granted)"
+        _, copies = mirror_plainly(settings)
+        assert {copy.state for copy in copies.values()} == {PartitionState.CAUGHT_UP}
+        _assert_committed_view(source, cluster.bootstrap_servers, "marked")
+
+
+def _assert_stops_at_the_first_gap(settings: Settings) -> None:
+    warnings = [found for found in asyncio.run(_check(settings)) if found.right is not None]
+    assert told(tuple(warnings)) == {(Severity.WARNING, Right.ALTER, Resource.CLUSTER): ()}
+    assert "topics with transactions stop at their first gap (of marked)" in warnings[0].message
+    missing = "cannot be filled: ALTER or CLUSTER_ACTION on cluster 'dst' is missing"
+    assert asyncio.run(_gaps(settings)) == missing
+    _, copies = mirror_plainly(settings)
+    (copy,) = copies.values()
+    assert copy.stopped is not None
+    assert "ALTER (Kafka 3.8 and later) or CLUSTER_ACTION" in copy.stopped.hint
+    assert "--operation Alter --cluster" in copy.stopped.hint
+
+
+def _allow_mirroring(guarded: Guarded, topic: str) -> None:
+    """All that any mirror needs, and no more."""
+    read, write, configs = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE_CONFIGS
+    guarded.allow(ResourceType.TOPIC, topic, read, write, configs, AclOperation.CREATE)
+    guarded.allow(ResourceType.GROUP, "heliograph.", read, prefixed=True)
+    guarded.allow(ResourceType.BROKER, CLUSTER, configs)
+
+
+def _write_transactions(bootstrap: str, topic: str) -> None:
+    create_topic(bootstrap, topic)
+    with writers(bootstrap, ["one", "two"]) as by:
+        write_mixed(4, topic, by, 40)
+
+
+def _assert_committed_view(source: str, target: str, topic: str) -> None:
+    for view in ("read_committed", "read_uncommitted"):
+        assert_identical(source, target, [topic], isolations=("read_committed", view))
+
+
+async def _gaps(settings: Settings) -> str:
+    """As `plan` shows it."""
+    clusters = Clusters(settings)
+    try:
+        await clusters.connect()
+        return str((await clusters.gap_filling())["link"])
+    finally:
+        await clusters.aclose()
+
+
+# -- the offsets topic
+
+
+def test_an_offsets_topic_that_cannot_be_made_is_found(source_cluster: LabCluster) -> None:
+    with LabCluster.start(name="lonely", properties={"offsets.topic.replication.factor": "3"}) as cluster:
+        (found,) = check(source_cluster.bootstrap_servers, cluster.bootstrap_servers, ["any"])
+    assert found.severity is Severity.WARNING
+    assert "offsets.topic.replication.factor is 3, its brokers are 1" in found.message
+    assert "__consumer_offsets does not exist" in found.message

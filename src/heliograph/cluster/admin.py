@@ -26,7 +26,7 @@ TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 DYNAMIC_TOPIC_CONFIG = 1  # config_source of a value that was set on the topic itself
 DESCRIBE_AT_ONCE = 100
-EXPIRY_TIMEOUT_MS = 3000  # a broker that hangs must not hold up a run that takes over
+BROKER_CONFIGS_TIMEOUT_MS = 3000  # a broker that hangs must not hold up a run that takes over
 BROKERS_AT_ONCE = 16
 PRODUCER_EXPIRY = "producer.id.expiration.ms"
 OLDER_EXPIRY = "transactional.id.expiration.ms"  # before there was the other, it was for producer ids, too
@@ -124,15 +124,19 @@ async def read_state_lasts_ms(target: ClusterClient) -> int | None:
 
 
 async def _read_expiry(client: ClusterClient, node: int) -> int:
-    """A broker's own configs must be asked of the broker itself."""
-    request = configs_request(BROKER_RESOURCE, [str(node)], [PRODUCER_EXPIRY, OLDER_EXPIRY])
-    response = await client.call(node, request, DescribeConfigsResponse, timeout_ms=EXPIRY_TIMEOUT_MS)
+    values = await read_broker_configs(client, node, [PRODUCER_EXPIRY, OLDER_EXPIRY])
+    return int(values.get(PRODUCER_EXPIRY) or values.get(OLDER_EXPIRY) or DEFAULT_EXPIRY_MS)
+
+
+async def read_broker_configs(client: ClusterClient, node: int, keys: list[str]) -> dict[str, str]:
+    """A broker's own configs must be asked of the broker itself. What it does not know is left out."""
+    request = configs_request(BROKER_RESOURCE, [str(node)], keys)
+    response = await client.call(node, request, DescribeConfigsResponse, timeout_ms=BROKER_CONFIGS_TIMEOUT_MS)
     what = f"configs of broker {node}"
     with unpacking(what):
         result = response.results[0]
-        values = {config.name: config.value for config in result.configs if config.value is not None}
         raise_for(int(result.error_code), what)
-        return int(values.get(PRODUCER_EXPIRY) or values.get(OLDER_EXPIRY) or DEFAULT_EXPIRY_MS)
+        return {config.name: config.value for config in result.configs if config.value is not None}
 
 
 # -- what requests are made of, and whom they are asked

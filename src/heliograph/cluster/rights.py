@@ -14,6 +14,8 @@ from typing import Any
 from kafka.protocol.admin import (
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
     DescribeClusterRequest,
     DescribeClusterResponse,
     DescribeConfigsResponse,
@@ -21,6 +23,7 @@ from kafka.protocol.admin import (
     DescribeProducersResponse,
 )
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.producer import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 from heliograph.cluster import group_requests
 from heliograph.cluster.admin import TOPIC_RESOURCE, call_any, configs_request, creatable, in_portions
@@ -28,6 +31,8 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.messages import raise_for, unpacking
 
 BROKER_ENDPOINT = 1  # whom DescribeCluster is to describe
+NO_TOPIC = "heliograph: no topic"  # Kafka takes neither colons nor spaces in a name
+TRIAL_TIMEOUT_MS = 3000  # a broker that hangs must not hold up a run that takes over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +98,41 @@ async def try_reading_configs(client: ClusterClient, topics: Iterable[str]) -> d
         with unpacking("configs of topics"):
             found |= {result.resource_name: int(result.error_code) for result in response.results}
     return found
+
+
+async def try_deleting_records(client: ClusterClient, topics: Iterable[str]) -> dict[str, int]:
+    """For each topic the broker's code: TOPIC_AUTHORIZATION_FAILED without DELETE, also of a topic that is not there.
+
+    Deletes nothing: a log that is there after all is told to start at 0 or later, which it does.
+    """
+    found: dict[str, int] = {}
+    asked = DeleteRecordsRequest.DeleteRecordsTopic
+    first = asked.DeleteRecordsPartition(partition_index=0, offset=0)
+    for names in in_portions(topics):
+        request = DeleteRecordsRequest(
+            topics=[asked(name=name, partitions=[first]) for name in names],
+            timeout_ms=client.properties.request_timeout_ms,
+        )
+        response = await call_any(client, request, DeleteRecordsResponse)
+        with unpacking("a trial of deleting records"):
+            found |= {topic.name: int(topic.partitions[0].error_code) for topic in response.topics}
+    return found
+
+
+async def try_writing_markers(client: ClusterClient, node: int) -> int:
+    """This broker's code for a marker: CLUSTER_AUTHORIZATION_FAILED without ALTER or CLUSTER_ACTION on the cluster.
+
+    Writes nothing: there is no topic of such a name, and never can be.
+    """
+    marker = WriteTxnMarkersRequest.WritableTxnMarker
+    nowhere = marker.WritableTxnMarkerTopic(name=NO_TOPIC, partition_indexes=[0])
+    asked = marker(
+        producer_id=0, producer_epoch=0, transaction_result=False, topics=[nowhere], coordinator_epoch=0
+    )
+    request = WriteTxnMarkersRequest(markers=[asked])
+    response = await client.call(node, request, WriteTxnMarkersResponse, timeout_ms=TRIAL_TIMEOUT_MS)
+    with unpacking(f"a trial of writing markers by broker {node}"):
+        return int(response.markers[0].topics[0].partitions[0].error_code)
 
 
 async def try_creating(

@@ -9,6 +9,7 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.flight import flight_s
 from heliograph.cluster.properties import parse_properties
 from heliograph.controller.finding import Finding
+from heliograph.controller.gap_filling import GapFilling, read_gap_filling
 from heliograph.controller.limited_properties import limited_properties
 from heliograph.controller.observe import observe
 from heliograph.controller.preflight import preflight_links
@@ -100,6 +101,12 @@ class Clusters:
         """What is missing for the links to work; reads only."""
         limited = limited_properties(self._settings, [snapshot.link for snapshot in snapshots])
         return (*await preflight_links(self.source, self.target, snapshots), *limited)
+
+    async def gap_filling(self) -> dict[str, GapFilling]:
+        """By link: how gaps of its topics will be filled; reads only."""
+        links = [link.name for link in self._settings.links]
+        ways = await asyncio.gather(*(read_gap_filling(self.target(link)) for link in links))
+        return dict(zip(links, ways, strict=True))
 
     async def _observe(self, link: Link) -> LinkSnapshot:
         try:

@@ -12,16 +12,10 @@ from dataclasses import dataclass
 
 from heliograph.controller.finding import Finding
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
-from heliograph.controller.topic_config import TargetShape, shape_target
+from heliograph.controller.topic_config import TargetShape
+from heliograph.controller.verdict import can_align, judge, shape_for, target_configs
 from heliograph.copier.spec import STATE_LASTS_MS, CopySpec, is_guarded, margin_for, merged_limit
-from heliograph.model.admission import (
-    Admitted,
-    PartitionFacts,
-    Refused,
-    TopicFacts,
-    admit_partition,
-    admit_topic,
-)
+from heliograph.model.admission import Admitted, Refused, TopicFacts, admit_topic
 from heliograph.model.claims import Holder
 from heliograph.model.errors import ConfigError
 from heliograph.model.events import Severity
@@ -43,11 +37,13 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPartition:
-    """`next_offset`: the target's end, `goal`: the source's; None where they could not be read."""
+    """`next_offset`: the target's end, `goal`: the source's; None where they could not be read. `align_to`: where the
+    source's log starts, if the target is brought to there first."""
 
     spec: CopySpec
     next_offset: int | None
     goal: int | None
+    align_to: int | None = None
 
     @property
     def source_end(self) -> int:
@@ -56,7 +52,7 @@ class CopyPartition:
     @property
     def backlog(self) -> int:
         """How many records are to be copied as of now."""
-        return max(self.source_end - (self.next_offset or 0), 0)
+        return max(self.source_end - max(self.next_offset or 0, self.align_to or 0), 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,15 +174,7 @@ def _plan_topic(
     target_name = link.target_topic(topic.name)
     target = snapshot.targets.get(target_name)
     refused = _refuse_topic(snapshot, topic, target_name, target) or missing
-    shape = shape_target(
-        topic=topic.name,
-        partitions=len(topic.partitions),
-        replication_factor=topic.replication_factor,
-        own=topic.config.own,
-        effective=topic.config.effective,
-        target_brokers=snapshot.target_brokers,
-    )
-    configs = target.config.effective if target else shape.configs
+    configs = target_configs(snapshot, topic)
     policy = link.policy_of(topic.name)
     max_batch_bytes = int(configs.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
     wanted = False
@@ -203,17 +191,26 @@ def _plan_topic(
             state_lasts_ms=snapshot.state_lasts_ms or STATE_LASTS_MS,
             margin_ms=margin_for(snapshot.flight_s),
             policy=policy,
-            aligns=configs.get("cleanup.policy", "delete") == "delete",
+            aligns=can_align(configs),
         )
-        verdict = refused or _judge(spec, sight)
+        verdict = refused or judge(sight, spec.producer_id, aligns=spec.aligns)
         if isinstance(verdict, Refused):
             refusals.append(RefusePartition(partition=partition, why=verdict))
         else:
-            next_offset = verdict.position.source if verdict else _seen_offset(sight)
-            copies.append(CopyPartition(spec=spec, next_offset=next_offset, goal=sight.source_end))
+            copies.append(_copy(spec, sight, verdict))
             wanted = True
     if wanted and target is None:
+        shape = shape_for(snapshot, topic)
         creations.append(CreateTopic(link=link.name, topic=target_name, shape=shape))
+
+
+def _copy(spec: CopySpec, sight: PartitionSight, verdict: Admitted | None) -> CopyPartition:
+    return CopyPartition(
+        spec=spec,
+        next_offset=verdict.position.source if verdict else _seen_offset(sight),
+        goal=sight.source_end,
+        align_to=verdict.align_to if verdict else None,
+    )
 
 
 def _refuse_topic(
@@ -258,29 +255,6 @@ def _unread_config(snapshot: LinkSnapshot, topic: SourceTopic, target: TargetTop
 def _seen_offset(sight: PartitionSight) -> int | None:
     """Where the target stands that could not be judged, because it is being written, say."""
     return sight.target.high_watermark if sight.target else None
-
-
-def _judge(spec: CopySpec, sight: PartitionSight) -> Admitted | Refused | None:
-    """None: it could not be seen, or not well enough. It is given to its lane all the same, which waits for it and
-    judges then: a lane reads what is before markers, and knows whether sequences may lag behind offsets."""
-    if sight.source is None or sight.unreadable is not None or sight.ends_in_gap:
-        return None
-    target = sight.target
-    verdict = admit_partition(
-        PartitionFacts(
-            source_start=sight.source.start,
-            source_end=sight.source.end,
-            target_start=target.start if target else 0,
-            target_end=target.end if target else 0,
-            producer_id=spec.producer_id,
-            last_batch=sight.last_batch,
-            last_sequence=sight.producer.last_sequence if sight.producer else None,
-            last_is_filler=sight.ends_in_filler,
-            aligns=spec.aligns,
-        )
-    )
-    left_to_lane = isinstance(verdict, Refused) and verdict.reason is StopReason.SEQUENCE
-    return None if left_to_lane else verdict
 
 
 # -- links that cannot go together

@@ -6,6 +6,7 @@ for the caller to choose what to do about it; the mirror itself would stop each 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 
 from heliograph.cluster.client import ClusterClient
@@ -16,7 +17,9 @@ from heliograph.controller.preflight_brokers import (
     TARGET_NEEDS,
     check_answers,
     check_brokers,
+    check_groups,
 )
+from heliograph.controller.preflight_gaps import check_deletions, check_markers
 from heliograph.controller.preflight_rights import check_source, check_target
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.model.admission import TopicFacts, admit_topic
@@ -67,9 +70,17 @@ async def _find(
     if any(each.severity is Severity.ERROR for each in apis):
         return findings  # its brokers would not understand the questions
     groups = groups_of(link.name, snapshot.source_cluster_id)
-    rights = await check_target(there, snapshot, groups)
+    # At once: each waits 3 s for a broker that hangs.
+    rights, deletions, markers, coordination = await asyncio.gather(
+        check_target(there, snapshot, groups),
+        check_deletions(there, snapshot),
+        check_markers(there, snapshot),
+        check_groups(there),
+    )
+    rights += deletions + markers
     barred = {name for each in rights for name in each.topics if each.severity is Severity.ERROR}
-    return findings + rights + await check_answers(there, set(snapshot.targets) - barred)
+    findings += rights + coordination
+    return findings + await check_answers(there, set(snapshot.targets) - barred)
 
 
 def _same_cluster(there: Side, snapshot: LinkSnapshot) -> Finding | None:

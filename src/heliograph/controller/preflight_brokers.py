@@ -1,4 +1,5 @@
-"""Preflight, the brokers: each can be reached from here, speaks what we need, and answers what a copier asks.
+"""Preflight, the brokers: each can be reached from here, speaks what we need, and answers what a copier asks; and the
+cluster's groups can work.
 
 Owns which APIs a link needs on each side. Must not know rights: those are preflight_rights.py's.
 """
@@ -17,6 +18,8 @@ from kafka.protocol.consumer import (
     JoinGroupRequest,
     LeaveGroupRequest,
     ListOffsetsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
     SyncGroupRequest,
 )
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
@@ -25,6 +28,7 @@ from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import CONTROL, ClusterClient
 from heliograph.cluster.log_reads import LATEST, OURSELVES, list_offset, read_producer
 from heliograph.cluster.messages import common_version
+from heliograph.cluster.offsets_topic import OFFSETS_TOPIC, REPLICATION_FACTOR, read_offsets_topic
 from heliograph.controller.finding import Finding, Side, listed
 from heliograph.model.errors import BrokerRefused, ProtocolError, RequestFailed
 from heliograph.model.events import Severity
@@ -66,6 +70,7 @@ TARGET_NEEDS = (
     Need(name="Produce", api_key=ApiKey.PRODUCE, versions=PRODUCE_VERSIONS),
     *map(_need, (DescribeProducersRequest, CreateTopicsRequest, FindCoordinatorRequest)),
     *map(_need, (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)),
+    *map(_need, (OffsetCommitRequest, OffsetFetchRequest)),
 )
 
 
@@ -115,6 +120,20 @@ async def check_answers(side: Side, topics: Iterable[str]) -> list[Finding]:
         )
         for (question, code), wheres in refused.items()
     ]
+
+
+async def check_groups(side: Side) -> list[Finding]:
+    """The election is a consumer group: it needs a coordinator, which needs the cluster's offsets topic."""
+    topic = await read_offsets_topic(side.client)
+    if topic is None or topic.exists or topic.can_be_made:
+        return []
+    what = "does not exist" if topic.exists is False else "may not exist (this client may not see it)"
+    words = (
+        f"{REPLICATION_FACTOR} is {topic.replication_factor}, its brokers are {topic.brokers}, and the topic"
+        f" {OFFSETS_TOPIC} {what}: it cannot be created, no consumer group works, and no driver is elected"
+    )
+    hint = f"{REPLICATION_FACTOR}={topic.brokers} in server.properties of its brokers, or add brokers"
+    return [side.find(Severity.WARNING, words, hint)]
 
 
 class Question(StrEnum):

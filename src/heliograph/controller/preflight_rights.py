@@ -22,7 +22,7 @@ from heliograph.cluster.rights import (
 )
 from heliograph.controller.finding import Finding, Side, listed
 from heliograph.controller.snapshot import LinkSnapshot, SourceTopic
-from heliograph.controller.topic_config import shape_target
+from heliograph.controller.verdict import shape_for
 from heliograph.model.errors import BrokerRefused
 from heliograph.model.events import Severity
 from heliograph.model.link import Link
@@ -132,9 +132,7 @@ def _denied(codes: Mapping[str, int]) -> list[str]:
 async def _check_creation(
     side: Side, snapshot: LinkSnapshot, new: Mapping[str, SourceTopic]
 ) -> list[Finding]:
-    answers = await try_creating(
-        side.client, {name: _shape(topic, snapshot.target_brokers) for name, topic in new.items()}
-    )
+    answers = await try_creating(side.client, {name: _shape(snapshot, topic) for name, topic in new.items()})
     denied = _denied({name: code for name, (code, _) in answers.items()})
     findings = side.lacks(
         Right.CREATE, Resource.TOPIC, denied, consequence="it is not there and must be created"
@@ -149,15 +147,8 @@ async def _check_creation(
     return findings
 
 
-def _shape(topic: SourceTopic, target_brokers: int) -> tuple[int, int, Mapping[str, str]]:
-    shape = shape_target(
-        topic=topic.name,
-        partitions=len(topic.partitions),
-        replication_factor=topic.replication_factor,
-        own=topic.config.own,
-        effective=topic.config.effective,
-        target_brokers=target_brokers,
-    )
+def _shape(snapshot: LinkSnapshot, topic: SourceTopic) -> tuple[int, int, Mapping[str, str]]:
+    shape = shape_for(snapshot, topic)
     return shape.partitions, shape.replication_factor, shape.configs
 
 

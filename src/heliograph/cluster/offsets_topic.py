@@ -1,0 +1,74 @@
+"""Whether a cluster's groups can work: its offsets topic, which it makes by itself when the first group is looked for.
+
+It cannot make it with more replicas than it has brokers. Then no group finds its coordinator, ever, and nothing but the
+controller's log says why. Reads only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
+
+from heliograph.cluster.admin import BROKERS_AT_ONCE, call_any, read_broker_configs
+from heliograph.cluster.at_most import at_most
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.messages import raise_for, unpacking
+from heliograph.cluster.rights import BROKER_ENDPOINT, read_topic_rights
+from heliograph.model.errors import RequestFailed
+from heliograph.wire.error_codes import ErrorCode
+
+OFFSETS_TOPIC = "__consumer_offsets"
+REPLICATION_FACTOR = "offsets.topic.replication.factor"
+_EXISTENCE: dict[int, bool] = {0: True, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsTopic:
+    """`exists` None: this client may not see it. `brokers`: all that are registered, as far as brokers tell (from 4.0
+    on also those that are down)."""
+
+    replication_factor: int
+    exists: bool | None
+    brokers: int
+
+    @property
+    def can_be_made(self) -> bool:
+        return self.replication_factor <= self.brokers
+
+
+async def read_offsets_topic(client: ClusterClient) -> OffsetsTopic | None:
+    """None: no broker lets us read its configs."""
+    nodes = client.metadata.brokers
+    answers = await at_most(BROKERS_AT_ONCE, (partial(_read_factor, client, node) for node in nodes))
+    factors = [factor for factor in answers if factor is not None]
+    if not factors:
+        return None
+    # Whichever broker is asked for a coordinator first makes the topic, by its own config.
+    factor = max(factors)
+    if factor <= len(nodes):
+        return OffsetsTopic(replication_factor=factor, exists=None, brokers=len(nodes))
+    seen = (await read_topic_rights(client, [OFFSETS_TOPIC]))[OFFSETS_TOPIC]
+    registered = await _registered_brokers(client)
+    return OffsetsTopic(replication_factor=factor, exists=_EXISTENCE.get(seen.error), brokers=registered)
+
+
+async def _read_factor(client: ClusterClient, node: int) -> int | None:
+    try:
+        values = await read_broker_configs(client, node, [REPLICATION_FACTOR])
+    except RequestFailed:
+        return None
+    return int(values[REPLICATION_FACTOR]) if REPLICATION_FACTOR in values else None
+
+
+async def _registered_brokers(client: ClusterClient) -> int:
+    request = DescribeClusterRequest(
+        include_cluster_authorized_operations=False,
+        endpoint_type=BROKER_ENDPOINT,
+        include_fenced_brokers=True,
+    )
+    response = await call_any(client, request, DescribeClusterResponse)
+    with unpacking("brokers of the cluster"):
+        raise_for(int(response.error_code), "brokers of the cluster")
+        return len(response.brokers)

@@ -1,0 +1,76 @@
+"""Whether a partition may be copied, and to where it is aligned first, by what was observed of it. Pure.
+
+The plan asks, and so does the preflight, for the rights that follow. The rules are model/admission.py's; a lane asks
+them again at every resynchronisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic
+from heliograph.controller.topic_config import TargetShape, shape_target
+from heliograph.model.admission import Admitted, PartitionFacts, Refused, admit_partition
+from heliograph.model.producer_id import producer_id
+from heliograph.model.states import StopReason
+
+
+def shape_for(snapshot: LinkSnapshot, topic: SourceTopic) -> TargetShape:
+    """How its target topic would be created."""
+    return shape_target(
+        topic=topic.name,
+        partitions=len(topic.partitions),
+        replication_factor=topic.replication_factor,
+        own=topic.config.own,
+        effective=topic.config.effective,
+        target_brokers=snapshot.target_brokers,
+    )
+
+
+def target_configs(snapshot: LinkSnapshot, topic: SourceTopic) -> Mapping[str, str]:
+    """Of its target topic: as it is, or as it would be created."""
+    target = snapshot.targets.get(snapshot.link.target_topic(topic.name))
+    return target.config.effective if target else shape_for(snapshot, topic).configs
+
+
+def can_align(configs: Mapping[str, str]) -> bool:
+    """Fillers are deleted again, which brokers refuse for a compacted topic."""
+    return configs.get("cleanup.policy", "delete") == "delete"
+
+
+def judge(sight: PartitionSight, own_id: int, *, aligns: bool) -> Admitted | Refused | None:
+    """None: it could not be seen, or not well enough. It is given to its lane all the same, which waits for it and
+    judges then: a lane reads what is before markers, and knows whether sequences may lag behind offsets."""
+    if sight.source is None or sight.unreadable is not None or sight.ends_in_gap:
+        return None
+    target = sight.target
+    verdict = admit_partition(
+        PartitionFacts(
+            source_start=sight.source.start,
+            source_end=sight.source.end,
+            target_start=target.start if target else 0,
+            target_end=target.end if target else 0,
+            producer_id=own_id,
+            last_batch=sight.last_batch,
+            last_sequence=sight.producer.last_sequence if sight.producer else None,
+            last_is_filler=sight.ends_in_filler,
+            aligns=aligns,
+        )
+    )
+    left_to_lane = isinstance(verdict, Refused) and verdict.reason is StopReason.SEQUENCE
+    return None if left_to_lane else verdict
+
+
+def aligned_targets(snapshot: LinkSnapshot) -> Iterator[str]:
+    """Target topics of which a partition will be aligned, or is being aligned: fillers must be deleted there."""
+    for topic in snapshot.sources:
+        own_id = producer_id(snapshot.source_cluster_id, topic.name)
+        aligns = can_align(target_configs(snapshot, topic))
+        if any(_is_aligned(sight, own_id, aligns) for sight in topic.partitions.values()):
+            yield snapshot.link.target_topic(topic.name)
+
+
+def _is_aligned(sight: PartitionSight, own_id: int, aligns: bool) -> bool:
+    """While somebody writes fillers nothing can be judged, but they are seen."""
+    verdict = judge(sight, own_id, aligns=aligns)
+    return sight.ends_in_filler or (isinstance(verdict, Admitted) and verdict.align_to is not None)
