@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from rich.console import Console
 
+from heliograph.cluster.grants import Right
+from heliograph.controller.gap_filling import GapFilling, GapWay
 from heliograph.controller.plan import plan
 from heliograph.interface.cli.plan import document_of, table_of
 from heliograph.model.link import Link
 from heliograph.model.policy import DEFAULT_POLICY, OnLoss, TopicPolicy
-from tests.controller.observed import LINK, snapshot, source_topic, target_topic
+from tests.controller.observed import LINK, snapshot, source_sight, source_topic, target_topic
 
 SKIPPING = replace(DEFAULT_POLICY, on_loss=OnLoss.CONTINUE)
 ENTRIES = (TopicPolicy(match="orders", policy=SKIPPING), TopicPolicy(match=".*", policy=DEFAULT_POLICY))
+
+
+BY_MARKERS = GapFilling(way=GapWay.MARKERS, granted=Right.ALTER)
+
+
+def table_text(document: dict[str, Any]) -> str:
+    console = Console(width=200, record=True)
+    console.print(table_of(document))
+    return console.export_text()
 
 
 def shown(link: Link) -> tuple[dict[str, dict[str, str]], str]:
     """By topic the policy in JSON, and the table. Topic `refused` has 3 partitions on the target."""
     topics = [source_topic(name) for name in ("orders", "payments", "refused")]
     seen = snapshot(*topics, link=link, targets=[target_topic("refused", partitions=3)])
-    document = document_of(plan([seen]), [link])
-    console = Console(width=200, record=True)
-    console.print(table_of(document))
-    return {row["source_topic"]: row["policy"] for row in document["partitions"]}, console.export_text()
+    document = document_of(plan([seen]), [link], {link.name: BY_MARKERS})
+    return {row["source_topic"]: row["policy"] for row in document["partitions"]}, table_text(document)
 
 
 def test_json_has_the_whole_policy_of_every_partition_also_of_refused_ones() -> None:
@@ -39,3 +50,37 @@ def test_the_table_has_a_column_of_policies_only_where_one_is_not_the_default() 
     assert "policy" in table
     assert "on_loss: continue" in orders
     assert table.count("on_loss") == 1
+
+
+@pytest.mark.parametrize(
+    ("filling", "text"),
+    [
+        (BY_MARKERS, "markers (ALTER granted)"),
+        (GapFilling(way=GapWay.MARKERS, granted=Right.CLUSTER_ACTION), "markers (CLUSTER_ACTION granted)"),
+        (GapFilling(way=GapWay.MARKERS), "markers"),
+        (
+            GapFilling(way=GapWay.NONE, problem="ALTER or CLUSTER_ACTION on cluster 'nyc' is missing"),
+            "cannot be filled: ALTER or CLUSTER_ACTION on cluster 'nyc' is missing",
+        ),
+        (GapFilling(way=GapWay.UNKNOWN, problem="broker 1 is gone"), "not known: broker 1 is gone"),
+    ],
+)
+def test_every_link_says_how_its_gaps_will_be_filled(filling: GapFilling, text: str) -> None:
+    document = document_of(plan([snapshot(source_topic())]), [LINK], {LINK.name: filling})
+    (link,) = document["links"]
+    assert (link["link"], link["source"], link["target"]) == ("sf-to-nyc", "sf", "nyc")
+    granted = filling.granted.name if filling.granted else None
+    assert link["gaps"] == {"way": filling.way, "granted": granted, "text": text}
+    assert f"link sf-to-nyc: gaps: {text}" in table_text(document)
+
+
+def test_a_partition_that_is_aligned_says_to_where_and_counts_no_fillers() -> None:
+    topic = source_topic(sights=[source_sight(12_345, 12_400), source_sight(0, 7)])
+    document = document_of(plan([snapshot(topic)]), [LINK], {LINK.name: BY_MARKERS})
+    first, second = document["partitions"]
+    assert (first["align_to"], first["next_offset"], first["backlog"]) == (12_345, 0, 55)
+    assert (second["align_to"], second["backlog"]) == (None, 7)
+    text = table_text(document)
+    (aligned,) = [line for line in text.splitlines() if "align to 12,345" in line]
+    assert "create, align to 12,345, copy" in aligned
+    assert " 55 " in aligned

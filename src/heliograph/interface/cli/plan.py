@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,6 +21,7 @@ from heliograph.model.policy import LinkPolicy
 from heliograph.model.settings import Settings
 
 if TYPE_CHECKING:
+    from heliograph.controller.gap_filling import GapFilling
     from heliograph.controller.plan import Plan
 
 EPILOG = "Example: heliograph plan heliograph.yaml --check"
@@ -53,12 +54,14 @@ async def _planned(settings: Settings) -> dict[str, Any]:
     try:
         await clusters.connect()
         snapshots = await clusters.observe()
-        return document_of(plan(snapshots, await clusters.preflight(snapshots)), settings.links)
+        planned = plan(snapshots, await clusters.preflight(snapshots))
+        return document_of(planned, settings.links, await clusters.gap_filling())
     finally:
         await clusters.aclose()
 
 
-def document_of(planned: Plan, links: Iterable[Link]) -> dict[str, Any]:
+def document_of(planned: Plan, links: Sequence[Link], gaps: Mapping[str, GapFilling]) -> dict[str, Any]:
+    """`gaps`: by link, how they will be filled."""
     policy_of = {link.name: link.policy_of for link in links}
 
     def row(partition: MirrorPartition, *, refused: Refused | None = None, **seen: int | None) -> Any:
@@ -68,6 +71,7 @@ def document_of(planned: Plan, links: Iterable[Link]) -> dict[str, Any]:
             "target_topic": partition.target_topic,
             "partition": partition.partition,
             "next_offset": seen.get("next_offset"),
+            "align_to": seen.get("align_to"),
             "backlog": seen.get("backlog"),
             "policy": policy_of[partition.link](partition.source_topic).texts(),
             "refused": refused.message if refused else None,
@@ -75,6 +79,7 @@ def document_of(planned: Plan, links: Iterable[Link]) -> dict[str, Any]:
         }
 
     return {
+        "links": [_link_of(link, gaps[link.name]) for link in links],
         "create": [
             {
                 "link": creation.link,
@@ -86,10 +91,26 @@ def document_of(planned: Plan, links: Iterable[Link]) -> dict[str, Any]:
             for creation in planned.creations
         ],
         "partitions": [
-            *(row(c.spec.partition, next_offset=c.next_offset, backlog=c.backlog) for c in planned.copies),
+            *(
+                row(c.spec.partition, next_offset=c.next_offset, backlog=c.backlog, align_to=c.align_to)
+                for c in planned.copies
+            ),
             *(row(r.partition, refused=r.why) for r in planned.refusals),
         ],
         "warnings": list(planned.warnings),
+    }
+
+
+def _link_of(link: Link, filling: GapFilling) -> dict[str, Any]:
+    return {
+        "link": link.name,
+        "source": link.source,
+        "target": link.target,
+        "gaps": {
+            "way": filling.way.value,
+            "granted": filling.granted.name if filling.granted else None,
+            "text": str(filling),
+        },
     }
 
 
@@ -103,18 +124,25 @@ def table_of(document: dict[str, Any]) -> Any:
         table.add_column(heading, overflow="fold")
     for row in document["partitions"]:
         new = (row["link"], row["target_topic"]) in created
-        action = "create, copy" if new else "copy"
         table.add_row(
             row["link"],
             row["source_topic"],
             row["target_topic"],
             str(row["partition"]),
-            f"refuse: {row['refused']}. {row['hint']}" if row["refused"] else action,
-            "" if row["next_offset"] is None else f"{row['next_offset']:,}",
+            f"refuse: {row['refused']}. {row['hint']}" if row["refused"] else _action(row, new=new),
+            "" if row["next_offset"] is None else f"{max(row['next_offset'], row['align_to'] or 0):,}",
             "" if row["backlog"] is None else f"{row['backlog']:,}",
             *([_differences(row)] if policies else []),
         )
-    return Group(table, *(Text(f"warning: {w}") for w in document["warnings"]))
+    ways = [Text(f"link {each['link']}: gaps: {each['gaps']['text']}") for each in document["links"]]
+    return Group(table, *ways, *(Text(f"warning: {w}") for w in document["warnings"]))
+
+
+def _action(row: dict[str, Any], *, new: bool) -> str:
+    steps = ["create"] if new else []
+    if row["align_to"] is not None:
+        steps.append(f"align to {row['align_to']:,}")
+    return ", ".join([*steps, "copy"])
 
 
 def _differences(row: dict[str, Any]) -> str:
