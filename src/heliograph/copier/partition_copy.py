@@ -448,7 +448,8 @@ class PartitionCopy:
             self._resync_later(Trouble(demand.event, words, *offsets), stale=demand.refresh)
 
     def _fewer_fillers(self, refused: PartitionStop, append: Append) -> bool:
-        """The topic takes smaller batches by now, and is not read again yet. Whether there is something to make less."""
+        """The topic takes smaller batches by now, and is not read again yet. Whether there is something to make
+        less."""
         self._takes_bytes = len(append.batch) // 2
         return refused.reason is StopReason.TOO_LARGE and append.end.target - append.start.target > 1
 

@@ -47,7 +47,8 @@ class Synced:
 
 
 def resynchronise(spec: CopySpec, *, gaps_filled: bool = False) -> Asking[Synced]:
-    """`gaps_filled`: offsets of this partition may have been filled with markers, also where none can be seen any more."""
+    """`gaps_filled`: offsets of this partition may have been filled with markers, also where none can be seen any
+    more."""
     producers, target = yield from _settled(spec)
     source = yield from _readable_source(target.end)
     tail = yield from read_tail(spec, target)

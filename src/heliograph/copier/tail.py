@@ -35,7 +35,8 @@ COMPARED_OFFSETS = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """What the target's leader remembers of markers of ours around the log's end; -1: of none. `any`: of some, wherever.
+    """What the target's leader remembers of markers of ours around the log's end; -1: of none. `any`: of some,
+    wherever.
 
     `attempt`: the highest that was used. `offset`: the highest that a label stands for; at or above the log's end it
     says that a marker was refused and a later one taken in its place. `repair_offset`: the same of repairs."""
