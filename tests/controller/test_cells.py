@@ -56,6 +56,16 @@ async def test_a_new_term_of_the_same_run_reads_again() -> None:
     assert (await cells.reserve({ORDERS: -1}))[ORDERS] == 41
 
 
+async def test_a_topic_that_is_gained_within_a_term_is_read_anew() -> None:
+    """Another run held it until now, and has reserved attempts that we have not read."""
+    group = PlayedGroup()
+    cells = Cells(group, 30.0)
+    await cells.reserve({CLICKS: -1})
+    group.committed[ORDERS] = Cell(number=41, text="")
+    assert (await cells.attempts())[ORDERS] == 40  # the link is prepared again
+    assert (await cells.reserve({ORDERS: -1}))[ORDERS] == 42
+
+
 async def test_what_the_target_has_seen_counts_though_the_cells_are_lost() -> None:
     given = await Cells(PlayedGroup(), 30.0).reserve({ORDERS: 17, CLICKS: -1})
     assert given[ORDERS] > 17 + 1

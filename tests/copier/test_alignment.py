@@ -7,15 +7,17 @@ from functools import partial
 import pytest
 
 from heliograph.copier import alignment
+from heliograph.copier.lease import Lease
+from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.batch import Codec
 from heliograph.wire.codecs import compress
 from heliograph.wire.error_codes import ErrorCode
 from tests.wire.batches import make_batch
 
-from .lane_world import World, mirror, place, until, world, write
+from .lane_world import LINK, Clock, World, mirror, place, until, world, write
 from .memory_log import MemoryLog
-from .source_batches import NOW_MS
+from .source_batches import NOW_MS, OLD_MS, spec_of, synced_at
 
 
 @pytest.fixture(autouse=True)
@@ -147,6 +149,35 @@ async def test_empty_records_of_the_source_are_not_taken_for_fillers() -> None:
         await until(lambda: copy.stopped is not None)
         assert copy.stopped is not None
         assert copy.stopped.reason == StopReason.LOST
+
+
+async def test_the_last_filler_stays_while_old_records_wait_for_their_lease() -> None:
+    """Retention may move the source's start meanwhile: an alignment goes on, and nothing was lost."""
+    clock = Clock()
+    async with world(lease=Lease(clock)) as it:
+        it.create(0)
+        log = it.source.logs[place(0)]
+        starting_at(log, 25)
+        write(log, 20, timestamp=OLD_MS)
+        it.lane.renew(LINK, clock.now, 0.0)
+        copy = it.assign(0)
+        await until(lambda: copy.awaits_lease)
+        assert it.target.logs[place(0)].batches  # it shows whoever comes that an alignment is under way
+        new_start = log.batches[7].header.base_offset
+        log.delete_before(new_start)
+        it.lane.renew(LINK, clock.now, 10.0)
+        await until(lambda: it.is_copied(0))
+        assert copy.stopped is None
+        assert_aligned(it, new_start)
+
+
+def test_a_filler_that_is_answered_as_a_duplicate_may_be_a_rivals_first_record() -> None:
+    copy = PartitionCopy(spec_of(), 1 << 20)
+    copy.synced(synced_at(0, align_to=5), NOW_MS)
+    copy.take()
+    copy.appended(0, NOW_MS - 1000)  # the time of the batch that is there
+    assert copy.wants_resync
+    assert copy.delete_before is None
 
 
 async def test_a_missing_right_to_delete_stops_the_partition_and_names_it() -> None:

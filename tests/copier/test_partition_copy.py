@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.phases import Phase
 from heliograph.model.errors import Disconnected, LineLeft, PartitionStop
 from heliograph.model.events import Event
+from heliograph.model.policy import Isolation, LinkPolicy
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.batch import read_header, verify_crc
 from heliograph.wire.error_codes import ErrorCode
@@ -16,6 +19,7 @@ from .source_batches import (
     AWAY,
     BROKEN,
     LOG_APPEND_TIME,
+    NOW_MS,
     NOW_S,
     OURS,
     batch,
@@ -352,3 +356,14 @@ def test_a_duplicate_with_another_time_is_a_duplicate(copy: PartitionCopy) -> No
     copy.appended(0, 17)
     assert copy.wants_resync
     assert copy.stopped is None
+
+
+def test_a_copy_of_uncommitted_records_is_not_caught_up_at_an_open_transaction() -> None:
+    spec = replace(spec_of(), policy=LinkPolicy(isolation=Isolation.READ_UNCOMMITTED))
+    copy = PartitionCopy(spec, 1 << 20)
+    copy.synced(synced_at(0, state_ms=NOW_MS))
+    give_reply(copy, fetched(batch(0, 2), end=10, stable=2), 0)
+    copy.take()
+    copy.appended(0)
+    assert copy.source_end == 10
+    assert copy.state is PartitionState.COPYING

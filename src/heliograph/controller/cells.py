@@ -52,14 +52,17 @@ class Cells:
         self._flight_s = flight_s
         self._clock = clock
         self._lock = asyncio.Lock()
-        self._member: str | None = None  # for whose term the attempts were read
+        self._member: str | None = None  # for whom the attempts were read
         self._attempts: dict[TopicPartition, int] = {}
-        self._ours: set[TopicPartition] = set()  # whose last attempt was reserved in this term
+        self._ours: set[TopicPartition] = set()  # whose last attempt was reserved by `_ours_of`
+        self._ours_of: str | None = None
         self._unknown_until = -math.inf  # a commit of ours may be executed late
 
     async def attempts(self) -> Mapping[TopicPartition, int]:
-        """The last one that was reserved, of every partition of which one ever was."""
+        """The last one that was reserved, of every partition of which one ever was. Read anew: a run gains topics in
+        the middle of its term, and others have reserved for them until then."""
         async with self._lock:
+            self._member = None
             await self._read()
             return dict(self._attempts)
 
@@ -81,7 +84,7 @@ class Cells:
         return min(max(self._attempts.get(where, NOTHING), above) + step, last)
 
     async def _read(self) -> None:
-        """Once for each term: while it lasts, what others commit is not of our partitions."""
+        """Once for each term, and for each link that is prepared: in between nobody else commits for our partitions."""
         standing = self._group.standing
         if not isinstance(standing, Placed):
             raise BrokerRefused("the run holds no place in the election", code=ErrorCode.UNKNOWN_MEMBER_ID)
@@ -89,12 +92,13 @@ class Cells:
         if self._member == member:
             return
         found = await self._group.cells()
-        self._attempts = {
-            where: max(cell.number - 1, self._attempts.get(where, NOTHING))
-            for where, cell in found.items()
-            if cell.number
-        }
-        self._ours.clear()
+        for where, cell in found.items():
+            if cell.number - 1 > self._attempts.get(where, NOTHING):  # else it is what we know of, or older
+                self._attempts[where] = cell.number - 1
+                self._ours.discard(where)
+        if self._ours_of != member:
+            self._ours.clear()
+            self._ours_of = member
         self._member = member
 
     async def _commit(self, attempts: Mapping[TopicPartition, int]) -> None:

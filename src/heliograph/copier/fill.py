@@ -120,6 +120,6 @@ class Filling:
             return None
         repair = self._marks.offset >= start.target
         offsets = next_offset - start.source
-        if repair:  # in the next block no label is used up
-            offsets = min(offsets, block_end(start.target) - start.target)
+        if repair:  # only where labels are used up
+            offsets = min(offsets, self._marks.offset + 1 - start.target)
         return Fill(start, start.past_gap(offsets), self._attempt, repair)

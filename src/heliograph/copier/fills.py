@@ -145,7 +145,7 @@ class Fills:
                     copy.fill_over()
                     break
         except (RequestFailed, ProtocolError) as problem:
-            copy.fill_over(_failed(fill, problem), stale=True, spent=True)
+            copy.fill_over(_failed(fill, problem), stale=True, lost_at=asyncio.get_running_loop().time())
         self._on_change(copy)
 
 

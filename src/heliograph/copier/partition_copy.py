@@ -35,6 +35,7 @@ from heliograph.copier.waits import Outlet, Waits
 from heliograph.model.errors import HeliographError, LineLeft, PartitionStop
 from heliograph.model.events import Event, Trouble
 from heliograph.model.partition_status import Aligning
+from heliograph.model.policy import Isolation
 from heliograph.model.position import Position
 from heliograph.model.states import BoundBy, PartitionState, StopReason
 from heliograph.wire.error_codes import ErrorCode
@@ -278,6 +279,8 @@ class PartitionCopy:
     def attempt_granted(self, attempt: int) -> None:
         self._moved[self] = None
         self._filling.granted(attempt)
+        if self._waiting:
+            self._confirm_alignment()
 
     def begin_fill(self, fill: Fill) -> None:
         """It goes on by `filled_to` and ends by `fill_over`."""
@@ -297,14 +300,19 @@ class PartitionCopy:
         return self._sending != fill.end
 
     def fill_over(
-        self, problem: Trouble | PartitionStop | None = None, *, stale: bool = False, spent: bool = False
+        self,
+        problem: Trouble | PartitionStop | None = None,
+        *,
+        stale: bool = False,
+        lost_at: float | None = None,
     ) -> None:
-        """No answer is due of the fill any more. `spent`: something of it may still be executed."""
+        """No answer is due of the fill any more. `lost_at`: since then something of it may still be executed."""
         fill, self._filling.current = self._filling.current, None
         assert fill is not None
         self._moved[self] = None
-        if spent:
+        if lost_at is not None:
             self._filling.spent()
+            self._clearance.lost(lost_at)
         if isinstance(problem, PartitionStop):
             self.stop(problem)
         elif problem is not None and not self.over:
@@ -361,15 +369,22 @@ class PartitionCopy:
         if idle and not reply.records:
             self.trouble = None  # caught up: nothing is left that could be in trouble
         self.source_watermark = reply.high_watermark
-        self.source_end = reply.last_stable_offset if reply.last_stable_offset >= 0 else reply.high_watermark
+        committed = self.spec.policy.isolation is Isolation.READ_COMMITTED and reply.last_stable_offset >= 0
+        self.source_end = reply.last_stable_offset if committed else reply.high_watermark
         self._wall_ms = now_ms
-        if self._alignment is not None:
-            self._alignment.confirmed()
         if idle:
             self._doubt_state(now_ms)
         old_may_go = exclusive and self.clear
         self._waiting.take_in(reply, parcel, self._share, now_ms, old_may_go=old_may_go)
+        self._confirm_alignment()
         self._stop_if_blocked()
+
+    def _confirm_alignment(self) -> None:
+        """The source holds the goal, and what comes first may follow at once. Until then the last filler stays: without
+        it nobody could tell an alignment under way from records that were lost to retention."""
+        if self._alignment is None or self._waiting.left_old or self.wants_attempt:
+            return
+        self._alignment.confirmed()
 
     def leased(self, *, exclusive: bool) -> None:
         """The link's exclusive lease has come, or is over."""
@@ -404,16 +419,18 @@ class PartitionCopy:
 
     def appended(self, base_offset: int, append_time: int = -1) -> None:
         """The broker answered the oldest append with success, at this offset. `append_time`: what it has written into
-        the batch, -1 where it left it as it was. A duplicate is answered with the time of the batch that is there: of
-        fillers a rival's, which has another one."""
+        the batch, -1 where it left it as it was. A duplicate is answered with the time of the batch that is there."""
         append = self._settle()
         expected = append.start.target
         if base_offset < expected:
             self._note_race(append)
         if base_offset > expected:
             self.stop(wrong_place(expected, base_offset))
-        elif base_offset == expected and append.records and append_time not in (-1, append.max_timestamp):
+        elif base_offset == expected and append_time not in (-1, append.max_timestamp) and append.records:
             self.stop(stamped(base_offset))
+        elif append_time != -1 and not append.records:
+            # A duplicate: of a rival's filler, or of its first records, which have the same sequence numbers.
+            self._resync_later(Trouble(Event.RACED, f"another copier had appended offset {expected} before"))
         elif self.phase is Phase.RETIRED and base_offset == expected:
             self._count(append)
         elif self.phase not in SENDING:
