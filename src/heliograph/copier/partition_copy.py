@@ -657,7 +657,10 @@ class PartitionCopy:
         """What the copy waits for; None while it does not flow, or must not send yet."""
         if not self.flowing or self.awaits_clearance or self.awaits_lease or self.wants_attempt:
             return None
-        answers_due = not self.settled or (self._share is not None and self._share.full)
+        if self._gap() is not None:
+            return None  # all that it lacks is a lease
+        deletes = self._alignment is not None and self._alignment.is_filled(self._sending)
+        answers_due = deletes or not self.settled or (self._share is not None and self._share.full)
         return self._waits.bound_by(now, answers_due=answers_due, holds=bool(self._waiting))
 
     @property

@@ -83,7 +83,7 @@ class SourceQueue:
         old_may_go: bool,
     ) -> None:
         """The answer to a fetch from `fetch_offset`. `old_may_go`: perishable batches may be sent now."""
-        self.old_next = False
+        self.left_old = self.old_next = False  # this answer tells anew
         aborted = AbortedFilter(reply.aborted)
         try:
             runs = split_runs(
