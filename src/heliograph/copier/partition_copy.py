@@ -382,9 +382,9 @@ class PartitionCopy:
     def _confirm_alignment(self) -> None:
         """The source holds the goal, and what comes first may follow at once. Until then the last filler stays: without
         it nobody could tell an alignment under way from records that were lost to retention."""
-        if self._alignment is None or self._waiting.left_old or self.wants_attempt:
-            return
-        self._alignment.confirmed()
+        old_is_next = self._waiting.left_old and not self._waiting
+        if self._alignment is not None and not old_is_next and not self.wants_attempt:
+            self._alignment.confirmed()
 
     def leased(self, *, exclusive: bool) -> None:
         """The link's exclusive lease has come, or is over."""
