@@ -23,6 +23,7 @@ from heliograph.cluster.log_reads import LogSpan, ProducerState
 from heliograph.copier.anchor import compare_anchor
 from heliograph.copier.questions import Asking, ReadProducers, ReadSourceLog, ReadTargetLog, Unsettled
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
+from heliograph.copier.stops import stamped
 from heliograph.copier.tail import NO_MARKS, Marks, Tail, check_gap, marks_of, read_tail
 from heliograph.model.admission import Admitted, LastBatch, PartitionFacts, Refused, admit_partition
 from heliograph.model.errors import PartitionStop
@@ -52,6 +53,8 @@ def resynchronise(spec: CopySpec, *, gaps_filled: bool = False) -> Asking[Synced
     producers, target = yield from _settled(spec)
     source = yield from _readable_source(target.end)
     tail = yield from read_tail(spec, target)
+    if tail.data is not None and tail.data[0].is_log_append_time:
+        raise stamped(tail.data[0].base_offset)
     own = producers.get(spec.producer_id)
     marks = marks_of(spec, producers, target.end)
     facts = PartitionFacts(
