@@ -69,6 +69,7 @@ def snapshot(
     targets: Iterable[TargetTopic] = (),
     state_lasts_ms: int | None = None,
     flight_s: float = 30.0,
+    target_servers: str = "nyc:9092",
 ) -> LinkSnapshot:
     return LinkSnapshot(
         link=link,
@@ -79,6 +80,7 @@ def snapshot(
         targets={topic.name: topic for topic in targets},
         state_lasts_ms=state_lasts_ms,
         flight_s=flight_s,
+        target_servers=target_servers,
     )
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from heliograph.controller.board import RATE_WINDOW_S, Board
-from heliograph.controller.plan import LeavePartition
+from heliograph.controller.plan import AwaitPartition, LeavePartition
 from heliograph.model.events import Event
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import BoundBy, PartitionState
@@ -107,6 +107,37 @@ def test_a_stopped_partition_stays_stopped_when_its_lane_goes_away() -> None:
     board.lane_gone(0)
     (row,) = board.stopped
     assert (row.reason, row.error, row.hint, row.lane) == ("lost", "gone", "h", None)
+
+
+def awaited(goal: int | None = 100) -> AwaitPartition:
+    return AwaitPartition(partition=P1, goal=goal, command="kafka-topics.sh --create")
+
+
+def test_a_partition_without_a_target_topic_is_pending_and_its_hint_is_the_line_that_creates_it() -> None:
+    board = Board([copy(P0)], [], [awaited()])
+    (row,) = board.awaiting_topics
+    assert (row.partition, row.state, row.hint) == (P1, PartitionState.PENDING, "kafka-topics.sh --create")
+    assert row.problem is not None
+    assert "create_topics: false" in row.problem
+    assert board.stopped == []
+    assert board.lag_records == 200
+
+
+@pytest.mark.parametrize("goal", [0, 100, None])
+def test_a_run_ends_without_the_partitions_that_have_no_target_topic(goal: int | None) -> None:
+    board = Board([copy(P0)], [], [awaited(goal)])
+    assert not board.finished
+    board.report(0, progress(P0, 100))
+    assert board.finished
+    assert len(board.awaiting_topics) == 1
+
+
+def test_a_partition_is_awaited_no_more_when_its_topic_is_there() -> None:
+    board = Board([], [], [awaited()])
+    board.adopt(P1.link, [copy(P1)], [])
+    assert (board.awaiting_topics, board.rows[P1].problem, board.rows[P1].hint) == ([], None, None)
+    board.adopt(P1.link, [], [], awaited=[awaited()])
+    assert len(board.awaiting_topics) == 1
 
 
 # -- the end of a run

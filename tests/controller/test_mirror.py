@@ -306,6 +306,47 @@ async def test_a_cluster_that_cannot_be_read_while_a_topic_is_waited_for_is_trie
     assert getattr(record, "event", None) == "cluster_away"
 
 
+# -- topics that an operator creates
+
+ORDERS = source_topic("orders", [mirrored_sight(source_end=5, target_end=5)])
+PAYMENTS = source_topic("payments")
+WAITING = replace(LINK, create_topics=False)
+
+
+async def test_a_run_whose_topics_are_all_missing_waits_for_them_and_tells_it_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mirror_module, "DISCOVERY_S", 0.05)
+    missing = snapshot(source_topic(), link=WAITING)
+    clusters = FakeClusters(missing, missing, missing, observed())
+    mirror = mirror_of(clusters)
+    running = asyncio.create_task(mirror.run())
+    await until(lambda: mirror.phase == "waiting for target topics")
+    (row,) = mirror.board.awaiting_topics
+    assert row.state is PartitionState.PENDING
+    await until(lambda: mirror.phase == "copying")
+    assert mirror.board.awaiting_topics == []
+    assert mirror.outbox.counts[Event.TOPIC_MISSING] == 1
+    mirror.stop()
+    await running
+
+
+async def test_a_topic_that_is_missing_neither_holds_up_others_nor_the_end_of_a_run() -> None:
+    clusters = FakeClusters(snapshot(ORDERS, PAYMENTS, link=WAITING, targets=[target_topic("orders")]))
+    lanes = FakeLanes()
+    mirror = mirror_of(clusters, lanes, until_caught_up=True)
+    running = asyncio.create_task(mirror.run())
+    await until(lambda: mirror.phase == "copying")
+    lanes.on_event(LaneProgress(0, (progress(partition(0), 5, state=PartitionState.CAUGHT_UP),)))
+    board = await asyncio.wait_for(running, SOON_S)
+    assert board.finished
+    assert [row.partition.source_topic for row in board.awaiting_topics] == ["payments"]
+    (told,) = [each for each in mirror.outbox.last if each.code is Event.TOPIC_MISSING]
+    assert told.target_topic == "payments"
+    assert told.hint is not None
+    assert told.hint.startswith("kafka-topics.sh --bootstrap-server nyc:9092 --create --topic payments ")
+
+
 def test_a_cluster_that_cannot_be_read_at_the_start_ends_the_run() -> None:
     clusters = FakeClusters(ClusterUnreachable("sf is away"))
     with pytest.raises(ClusterUnreachable):

@@ -69,6 +69,39 @@ def test_a_topic_that_another_run_holds_is_left_to_it_neither_judged_nor_created
     assert {(each.holder, each.next_offset, each.goal) for each in made.left} == {(holder, None, 10)}
 
 
+# -- topics that an operator creates
+
+
+WAITING = replace(LINK, create_topics=False)
+
+
+def test_a_topic_that_its_link_may_not_create_is_awaited_with_the_line_that_creates_it() -> None:
+    topic = source_topic(
+        sights=[source_sight(0, 100), source_sight(0, 7)], config=config({"retention.ms": "5"})
+    )
+    made = plan([snapshot(topic, link=WAITING)])
+    assert (made.creations, made.copies, made.refusals) == ((), (), ())
+    assert [(each.partition.partition, each.goal) for each in made.awaited] == [(0, 100), (1, 7)]
+    assert made.partitions == 2
+    (command,) = {each.command for each in made.awaited}
+    begin = "kafka-topics.sh --bootstrap-server nyc:9092 --create --topic orders --partitions 2 --replication-factor 1"
+    assert command.startswith(begin + " --config compression.type=producer --config ")
+    assert "--config retention.ms=5" in command
+
+
+def test_a_topic_that_is_there_is_copied_whoever_created_it() -> None:
+    topic = source_topic(sights=[mirrored_sight(source_end=100, target_end=0)])
+    made = plan([snapshot(topic, targets=[target_topic()], link=WAITING)])
+    assert (len(made.copies), made.awaited) == (1, ())
+
+
+def test_what_would_be_refused_is_refused_and_nobody_is_asked_to_create_its_topic() -> None:
+    topic = source_topic(config=TopicConfig(own={}, effective={}, problem="they cannot be read"))
+    made = plan([snapshot(topic, link=WAITING)])
+    assert why_refused(made) is StopReason.TOPIC_CONFIG
+    assert made.awaited == ()
+
+
 # -- topics and partitions
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -74,6 +75,19 @@ def test_a_topic_that_was_deleted_while_it_was_mirrored_is_not_made_again(
     todo = prepared(clusters, creations, monkeypatch=monkeypatch, mirrored=("orders",))
     assert creations.made == ["payments"]
     assert {c.spec.partition.target_topic for c in todo.copies} == {"payments"}
+    assert [(r.partition.target_topic, r.why.reason) for r in todo.refusals] == [
+        ("orders", StopReason.RECREATED)
+    ] * 2
+
+
+def test_a_topic_that_an_operator_is_to_create_is_left_to_it_but_not_after_it_was_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    creations = Creations()
+    clusters = FakeClusters(snapshot(*TOPICS, link=replace(LINK, create_topics=False)))
+    todo = prepared(clusters, creations, monkeypatch=monkeypatch, mirrored=("orders",))
+    assert (creations.made, todo.creations, todo.copies) == ([], (), ())
+    assert {each.partition.target_topic for each in todo.awaited} == {"payments"}
     assert [(r.partition.target_topic, r.why.reason) for r in todo.refusals] == [
         ("orders", StopReason.RECREATED)
     ] * 2

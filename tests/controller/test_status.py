@@ -20,6 +20,7 @@ from heliograph.controller.lane_keeper import LaneView
 from heliograph.controller.live_document import live_document
 from heliograph.controller.mirror import Mirror
 from heliograph.controller.observe import BEING_WRITTEN
+from heliograph.controller.plan import AwaitPartition
 from heliograph.controller.snapshot import LinkAway, LinkSnapshot, PartitionSight
 from heliograph.controller.status import status_document
 from heliograph.interface.cli import output
@@ -490,3 +491,10 @@ def test_a_links_state_is_the_one_that_most_needs_attention(states: list[Partiti
         board.report(0, progress(partition(number), 5, state=state))
     link = link_of(*[mirrored_sight(source_end=5, target_end=5)] * len(states), live=told(board))
     assert link["state"] == min(states, key=ATTENTION.index)
+
+
+def test_a_partition_that_waits_for_its_topic_is_pending_with_the_line_that_creates_it() -> None:
+    awaited = AwaitPartition(partition=partition(), goal=100, command="kafka-topics.sh --create")
+    row = row_of(source_sight(0, 100), live=told(Board([], [], [awaited])))
+    assert (row["state"], row["hint"], row["lag_records"]) == ("pending", "kafka-topics.sh --create", 100)
+    assert "create_topics: false" in row["error"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.controller.topic_config import FORCED, LONG_MAX, TargetShape, shape_target
+from heliograph.controller.topic_config import FORCED, LONG_MAX, TargetShape, creation_line, shape_target
 
 
 def shape(
@@ -66,6 +66,16 @@ def test_what_means_nothing_on_the_target_is_left_out(key: str) -> None:
     made = shape({key: "0:1"})
     assert key not in made.configs
     assert made.warnings == ()
+
+
+def test_the_line_that_creates_a_topic_can_be_pasted_into_a_shell() -> None:
+    line = creation_line(
+        "a:1,b:2", "orders", TargetShape(partitions=3, replication_factor=2, configs={"x.y": "a b"})
+    )
+    assert line == (
+        "kafka-topics.sh --bootstrap-server a:1,b:2 --create --topic orders --partitions 3 --replication-factor 2"
+        " --config 'x.y=a b'"
+    )
 
 
 def test_more_replicas_than_the_target_has_brokers_are_cut_with_a_warning() -> None:

@@ -142,7 +142,6 @@ def test_lanes_are_bounded_and_the_bounds_are_told(lanes: str) -> None:
         ("timestamps", "clamp"),
         ("forward", "local"),
         ("groups", "[a]"),
-        ("create_topics", "false"),
         ("on_source_delete", "delete"),
         ("topic_configs", "{sync: false}"),
         ("replication_factor", "3"),
@@ -154,6 +153,20 @@ def test_what_is_not_built_is_refused_and_says_so(key: str, value: str) -> None:
     )
     assert problem.startswith(f"links.l.{key}: ")
     assert "not built yet" in problem
+
+
+@pytest.mark.parametrize(("written", "creates"), [("true", True), ("false", False), ("'False'", False)])
+def test_a_link_says_whether_it_creates_topics(written: str, creates: bool) -> None:
+    (link,) = load(link_with("a", f", create_topics: {written}")).links
+    assert link.create_topics is creates
+
+
+def test_only_true_and_false_say_whether_topics_are_created_and_only_for_a_link() -> None:
+    assert load(link_with("a")).links[0].create_topics is True
+    assert problems_of(link_with("[{match: a, create_topics: false}]", ", create_topics: no")) == [
+        "links.l.topics[0].create_topics: is a key of the link as a whole, not of an entry of topics",
+        "links.l.create_topics: 'no' is neither true nor false",
+    ]
 
 
 def test_values_that_are_in_force_anyway_are_accepted() -> None:

@@ -43,6 +43,19 @@ def test_json_has_the_whole_policy_of_every_partition_also_of_refused_ones() -> 
     assert policies["payments"] == policies["refused"] == DEFAULT_POLICY.texts()
 
 
+def test_a_topic_that_an_operator_is_to_create_is_shown_with_the_line_that_does_it() -> None:
+    link = replace(LINK, create_topics=False)
+    document = document_of(plan([snapshot(source_topic(), link=link)]), [link], {link.name: BY_MARKERS})
+    (row,) = document["partitions"]
+    assert document["create"] == []
+    assert (row["refused"], row["next_offset"], row["backlog"]) == (None, 0, 100)
+    assert "create_topics: false" in row["pending"]
+    assert row["hint"].startswith("kafka-topics.sh --bootstrap-server nyc:9092 --create --topic orders ")
+    console = Console(width=2000, record=True)
+    console.print(table_of(document))
+    assert f"wait: {row['pending']}. {row['hint']}" in console.export_text()
+
+
 def test_the_table_has_a_column_of_policies_only_where_one_is_not_the_default() -> None:
     assert "policy" not in shown(LINK)[1]
     table = shown(replace(LINK, policies=ENTRIES))[1]

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from heliograph.lab.cluster import LabCluster
+from tests.support.judge import assert_identical
 from tests.support.mirror_process import write_config
 from tests.support.plain_mirror import mirror_plainly, settings_for
 from tests.support.records import mixed_records
-from tests.support.topics import create_topic
+from tests.support.topics import create_topic, create_topic_by_line, partition_count
 from tests.support.workload import produce_records
 
 pytestmark = pytest.mark.kafka
@@ -62,3 +63,29 @@ def test_plan_and_status_tell_what_is_and_what_would_be(
     )
     assert (first["lag_records"], first["state"], first["lane"]) == (5, "unknown", None)
     assert ask("plan", config, "--check", "--json")["create"] == []
+
+
+def test_a_topic_that_is_not_to_be_created_waits_for_the_operator_who_pastes_its_line(
+    source_cluster: LabCluster, target_cluster: LabCluster, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
+    topic = unique_topic("awaited")
+    create_topic(source, topic, 2, configs={"retention.ms": "7654321"})
+    produce_records(source, topic, list(mixed_records(1, 30)))
+    config = str(
+        write_config(tmp_path, source=source, target=target, topics=[topic], link={"create_topics": False})
+    )
+
+    planned = ask("plan", config, "--check", "--json", code=1)
+    assert planned["create"] == []
+    assert [(p["refused"], p["backlog"]) for p in planned["partitions"]] == [(None, 30), (None, 0)]
+    (line,) = {p["hint"] for p in planned["partitions"]}
+    settings = settings_for(source, target, [topic], create_topics=False)
+    assert mirror_plainly(settings)[1] == {}
+    with pytest.raises(LookupError):
+        partition_count(target, topic)
+
+    create_topic_by_line(line)
+    mirror_plainly(settings)
+    assert_identical(source, target, [topic], records=30)
+    assert ask("plan", config, "--check", "--json")["partitions"][0]["pending"] is None

@@ -6,6 +6,7 @@ Must not know records.
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -30,6 +31,22 @@ def create_topic(
     for created in admin.create_topics([topic], operation_timeout=TIMEOUT_S).values():
         created.result(TIMEOUT_S)
     _wait_for_leaders(admin, name, partitions)
+
+
+def create_topic_by_line(line: str) -> None:
+    """Do what the `kafka-topics.sh --create` line says."""
+    words = shlex.split(line)
+    assert words[0] == "kafka-topics.sh"
+    assert "--create" in words
+    value = {word: words[at + 1] for at, word in enumerate(words[:-1])}
+    configs = [words[at + 1] for at, word in enumerate(words) if word == "--config"]
+    create_topic(
+        value["--bootstrap-server"],
+        value["--topic"],
+        int(value["--partitions"]),
+        int(value["--replication-factor"]),
+        dict(each.split("=", 1) for each in configs),
+    )
 
 
 def delete_topic(bootstrap: str, name: str) -> None:

@@ -6,7 +6,8 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from heliograph.controller.plan import CopyPartition, LeavePartition, RefusePartition
+from heliograph.controller.plan import AwaitPartition, CopyPartition, LeavePartition, RefusePartition
+from heliograph.model.events import Event
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.states import BoundBy, PartitionState
@@ -23,7 +24,7 @@ class _Sums:
     size_bytes: int = 0
     behind: int = 0
     lag: int = 0  # the same without what is stopped
-    unfinished: int = 0  # partitions
+    unfinished: int = 0  # partitions that this run can bring to their goals
 
     def count(self, row: PartitionStatus, sign: int) -> None:
         stopped, behind = row.state is PartitionState.STOPPED, row.behind
@@ -31,7 +32,7 @@ class _Sums:
         self.size_bytes += sign * row.size_bytes
         self.behind += sign * behind
         self.lag += 0 if stopped else sign * behind
-        self.unfinished += 0 if stopped or row.reached_goal else sign
+        self.unfinished += 0 if stopped or row.reached_goal or row.awaits_topic else sign
 
 
 class Board:
@@ -41,6 +42,7 @@ class Board:
         self,
         copies: Iterable[CopyPartition],
         refusals: Iterable[RefusePartition],
+        awaited: Iterable[AwaitPartition] = (),
         *,
         planned: bool = True,
     ) -> None:
@@ -55,6 +57,8 @@ class Board:
             self._put(_pending(copy))
         for refusal in refusals:
             self._put(_refused(refusal))
+        for each in awaited:
+            self._put(_awaited(each))
 
     def _put(self, row: PartitionStatus) -> None:
         """In the place of the one that there was, if any."""
@@ -116,6 +120,7 @@ class Board:
         copies: Iterable[CopyPartition],
         refusals: Iterable[RefusePartition],
         left: Iterable[LeavePartition] = (),
+        awaited: Iterable[AwaitPartition] = (),
     ) -> list[RefusePartition]:
         """A link's rows, as planned just now; the refusals of those that were not stopped before."""
         known = {key: row for key, row in self.rows.items() if key.link == link}
@@ -123,7 +128,7 @@ class Board:
             self._uncount(key)
             self._stopped.pop(key, None)
             del self.rows[key]
-        for row in (*map(_pending, copies), *map(_left, left)):
+        for row in (*map(_pending, copies), *map(_left, left), *map(_awaited, awaited)):
             self._put(_continued(known.get(row.partition), row))
         told = []
         for refusal in refusals:
@@ -172,8 +177,13 @@ class Board:
         return [self.rows[key] for key in self._stopped]
 
     @property
+    def awaiting_topics(self) -> list[PartitionStatus]:
+        """Those that are not copied before an operator has created their target topics."""
+        return [row for row in self.rows.values() if row.awaits_topic]
+
+    @property
     def finished(self) -> bool:
-        """Every partition reached its goal, or stopped."""
+        """Every partition reached its goal, or stopped, or has no target topic that this run could create."""
         return self._planned and not any(each.unfinished for each in self._sums.values())
 
     def bound_by(self, link: str) -> BoundBy | None:
@@ -235,6 +245,19 @@ def _left(left: LeavePartition) -> PartitionStatus:
         source_end=left.goal or 0,
         goal=left.goal,
         held_by=str(left.holder),
+    )
+
+
+def _awaited(awaited: AwaitPartition) -> PartitionStatus:
+    return PartitionStatus(
+        partition=awaited.partition,
+        state=PartitionState.PENDING,
+        next_offset=0,
+        source_end=awaited.goal or 0,
+        goal=awaited.goal,
+        trouble=awaited.message,
+        event=Event.TOPIC_MISSING,
+        hint=awaited.command,
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from heliograph.controller.balance import cap_lanes, lane_count
@@ -20,7 +20,7 @@ from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Drivership, Role
 from heliograph.controller.lane_keeper import LaneKeeper, LaneView
 from heliograph.controller.link_roles import Failed, LinkRoles, Prepared, Reserved, RoleEvent, StoodDown
-from heliograph.controller.plan import Plan, RefusePartition, plan
+from heliograph.controller.plan import AwaitPartition, Plan, RefusePartition, plan
 from heliograph.controller.start_times import StartTimes, Step
 from heliograph.copier.lease import ALIVE_S
 from heliograph.engine.lanes import (
@@ -91,6 +91,7 @@ class Mirror:
         self._keeper: LaneKeeper | None = None
         self._clusters = clusters or Clusters(settings)
         self._make_lanes = make_lanes
+        self._missing: set[tuple[str, str]] = set()  # link and target topic, of which an operator was told
         self._times = StartTimes(age_s)
         self._starting: Starting | None = None
         self._engine: Lanes | None = None
@@ -145,7 +146,8 @@ class Mirror:
         if todo is None:
             return
         self._times.reached(Step.PLANNED)
-        self.board = Board(todo.copies, todo.refusals)
+        self.board = Board(todo.copies, todo.refusals, todo.awaited)
+        self._tell_missing(todo.awaited)
         self._tell_refused(todo.refusals)
         if todo.copies and not self._stop.is_set():
             self._roles = self._elect()
@@ -154,7 +156,7 @@ class Mirror:
     # -- observe, plan
 
     async def _first_plan(self, starting: Starting) -> Plan | None:
-        """The first plan that has a partition; None when the run ends before."""
+        """The first plan that has a partition to copy or to refuse; None when the run ends before."""
         told: set[str] = set()
         self.phase = "planning"
         self._on_tick(self)
@@ -164,14 +166,21 @@ class Mirror:
                 if warning not in told:
                     self.outbox.tell(Event.PLAN_WARNING, warning)
                 told.add(warning)
-            if todo is not None and (todo.partitions or self._until_caught_up):
+            if todo is not None and (todo.copies or todo.refusals or self._until_caught_up):
                 return todo
-            self.phase = "waiting for a topic that matches"
+            self._show_missing(todo.awaited if todo else ())
             self._on_tick(self)
             if await self._stopped_within(DISCOVERY_S):
                 return None
             starting.check()  # else nobody would hear of it before a topic is there
             todo = await self._look_again()
+
+    def _show_missing(self, awaited: Sequence[AwaitPartition]) -> None:
+        """There is nothing to copy yet: no topic matches, or none of those that do is on the target."""
+        self.phase = "waiting for target topics" if awaited else "waiting for a topic that matches"
+        if awaited:
+            self.board = Board([], [], awaited)
+            self._tell_missing(awaited)
 
     async def _look_again(self) -> Plan | None:
         """A cluster that cannot be read now was there before: it is waited for, like the topic."""
@@ -199,7 +208,8 @@ class Mirror:
     def _prepared(self, link: str, todo: Plan) -> None:
         assert self._keeper is not None
         assert self._roles is not None
-        self._tell_refused(self.board.adopt(link, todo.copies, todo.refusals, todo.left))
+        self._tell_refused(self.board.adopt(link, todo.copies, todo.refusals, todo.left, todo.awaited))
+        self._tell_missing(todo.awaited)
         now = clock_of_waits()
         # Lanes of the driver before us may go on for a while, and what they sent may arrive even later.
         clear_at = now + ALIVE_S + self._clusters.flight_s(link)
@@ -352,6 +362,24 @@ class Mirror:
     def _tell_refused(self, refusals: Iterable[RefusePartition]) -> None:
         at = time_of_day()
         self._tell(of_stop(each.partition, each.why.as_stop(), at) for each in refusals)
+
+    def _tell_missing(self, awaited: Iterable[AwaitPartition]) -> None:
+        """Once for each topic, however many partitions it has and however often it is planned."""
+        for each in awaited:
+            where = each.partition
+            if (where.link, where.target_topic) not in self._missing:
+                self._missing.add((where.link, where.target_topic))
+                self.outbox.put(
+                    Occurrence(
+                        at=time_of_day(),
+                        code=Event.TOPIC_MISSING,
+                        message=f"link {where.link}: topic {where.source_topic} waits: {each.message}",
+                        hint=each.command,
+                        link=where.link,
+                        source_topic=where.source_topic,
+                        target_topic=where.target_topic,
+                    )
+                )
 
     # -- the end
 

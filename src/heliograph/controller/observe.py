@@ -9,6 +9,7 @@ from functools import partial
 
 from heliograph.cluster.admin import TopicConfig, describe_topic_configs, read_state_lasts_ms
 from heliograph.cluster.at_most import at_most
+from heliograph.cluster.bootstrap_servers import format_servers
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.flight import flight_s
 from heliograph.cluster.log_reads import read_batch, read_producer, read_span, read_stable_end
@@ -48,6 +49,7 @@ async def observe(link: Link, source: ClusterClient, target: ClusterClient) -> L
         target_brokers=len(target_metadata.brokers),
         state_lasts_ms=await read_state_lasts_ms(target),
         flight_s=flight_s(target.properties),
+        target_servers=format_servers(target.properties.bootstrap_servers),
         sources=tuple(
             SourceTopic(
                 name=topic.name,

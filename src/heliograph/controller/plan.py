@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from heliograph.controller.finding import Finding
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
-from heliograph.controller.topic_config import TargetShape
+from heliograph.controller.topic_config import TargetShape, creation_line
 from heliograph.controller.verdict import can_align, judge, shape_for, target_configs
 from heliograph.copier.spec import STATE_LASTS_MS, CopySpec, is_guarded, margin_for, merged_limit
 from heliograph.model.admission import Admitted, Refused, TopicFacts, admit_topic
@@ -71,6 +71,26 @@ class LeavePartition:
     holder: Holder
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitPartition:
+    """The target has no such topic, and its link creates none: an operator does, by `command`. It is no refusal: the
+    partition is copied by the next start that finds the topic. Offsets as in `CopyPartition`."""
+
+    partition: MirrorPartition
+    goal: int | None
+    command: str
+    align_to: int | None = None
+
+    @property
+    def backlog(self) -> int:
+        return max((self.goal or 0) - (self.align_to or 0), 0)
+
+    @property
+    def message(self) -> str:
+        topic = self.partition.target_topic
+        return f"the target has no topic {topic}, and this link creates none (create_topics: false)"
+
+
 HeldBy = Callable[[Link, str], Holder | None]
 
 
@@ -81,10 +101,11 @@ class Plan:
     refusals: tuple[RefusePartition, ...]
     warnings: tuple[str, ...]
     left: tuple[LeavePartition, ...] = ()
+    awaited: tuple[AwaitPartition, ...] = ()
 
     @property
     def partitions(self) -> int:
-        return len(self.copies) + len(self.refusals)
+        return len(self.copies) + len(self.refusals) + len(self.awaited)
 
 
 def plan(
@@ -100,12 +121,13 @@ def plan(
     creations: list[CreateTopic] = []
     copies: list[CopyPartition] = []
     refusals: list[RefusePartition] = []
+    awaited: list[AwaitPartition] = []
     for snapshot in snapshots:
         for topic in snapshot.sources:
             if (snapshot.link.name, topic.name) in held:
                 continue
             missing = _missing(snapshot.link, topic.name, findings)
-            _plan_topic(snapshot, topic, missing, creations, copies, refusals)
+            _plan_topic(snapshot, topic, missing, creations, copies, refusals, awaited)
     warnings = [str(f) for f in findings if f.severity is Severity.WARNING]
     warnings += [w for creation in creations for w in creation.shape.warnings]
     warnings += [
@@ -120,6 +142,7 @@ def plan(
         refusals=tuple(refusals),
         warnings=tuple(warnings),
         left=tuple(left),
+        awaited=tuple(awaited),
     )
 
 
@@ -169,6 +192,7 @@ def _plan_topic(
     creations: list[CreateTopic],
     copies: list[CopyPartition],
     refusals: list[RefusePartition],
+    awaited: list[AwaitPartition],
 ) -> None:
     link = snapshot.link
     target_name = link.target_topic(topic.name)
@@ -177,6 +201,7 @@ def _plan_topic(
     configs = target_configs(snapshot, topic)
     policy = link.policy_of(topic.name)
     max_batch_bytes = int(configs.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
+    shape = shape_for(snapshot, topic)
     wanted = False
     for number, sight in topic.partitions.items():
         partition = MirrorPartition(link.name, topic.name, target_name, number)
@@ -196,11 +221,13 @@ def _plan_topic(
         verdict = refused or judge(sight, spec.producer_id, aligns=spec.aligns)
         if isinstance(verdict, Refused):
             refusals.append(RefusePartition(partition=partition, why=verdict))
+        elif target is None and not link.create_topics:
+            command = creation_line(snapshot.target_servers, target_name, shape)
+            awaited.append(_await(partition, sight, verdict, command))
         else:
             copies.append(_copy(spec, sight, verdict))
             wanted = True
     if wanted and target is None:
-        shape = shape_for(snapshot, topic)
         creations.append(CreateTopic(link=link.name, topic=target_name, shape=shape))
 
 
@@ -211,6 +238,13 @@ def _copy(spec: CopySpec, sight: PartitionSight, verdict: Admitted | None) -> Co
         goal=sight.source_end,
         align_to=verdict.align_to if verdict else None,
     )
+
+
+def _await(
+    partition: MirrorPartition, sight: PartitionSight, verdict: Admitted | None, command: str
+) -> AwaitPartition:
+    align_to = verdict.align_to if verdict else None
+    return AwaitPartition(partition=partition, goal=sight.source_end, align_to=align_to, command=command)
 
 
 def _refuse_topic(

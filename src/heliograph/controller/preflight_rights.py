@@ -118,7 +118,8 @@ async def _check_new_topics(side: Side, snapshot: LinkSnapshot) -> list[Finding]
         Right.DESCRIBE_CONFIGS: _denied(await try_reading_configs(client, new)),
     }
     findings = [each for right, names in lacking.items() for each in side.lacks(right, Resource.TOPIC, names)]
-    findings += await _check_creation(side, snapshot, new)
+    if snapshot.link.create_topics:
+        findings += await _check_creation(side, snapshot, new)
     if not await _has_all_rights(client):
         words = f"whether this client may write topic {listed(new)} cannot be known before they are created"
         findings.append(side.find(Severity.WARNING, words, "grant WRITE on them, if that is not done", new))

@@ -36,7 +36,7 @@ async def prepare(
     created: list[CreateTopic] = []
     for creation in todo.creations:
         if creation.topic in mirrored:
-            failed[creation.topic] = _deleted(creation)
+            failed[creation.topic] = _deleted(creation.topic)
             continue
         try:
             made = await create(clusters.target(creation.link), creation)
@@ -48,6 +48,11 @@ async def prepare(
         if made.new:
             created.append(creation)
             outbox.put(_created(creation))
+    failed |= {
+        each.partition.target_topic: _deleted(each.partition.target_topic)
+        for each in todo.awaited
+        if each.partition.target_topic in mirrored
+    }
     return replace(_without(todo, failed), creations=tuple(created))
 
 
@@ -69,22 +74,25 @@ def _not_created(creation: CreateTopic, message: str) -> Refused:
     )
 
 
-def _deleted(creation: CreateTopic) -> Refused:
+def _deleted(topic: str) -> Refused:
     return Refused(
         reason=StopReason.RECREATED,
-        message=f"the target topic {creation.topic} was deleted while it was mirrored",
+        message=f"the target topic {topic} was deleted while it was mirrored",
         hint="look who deleted it; to mirror it afresh, start the mirror again",
     )
 
 
 def _without(todo: Plan, failed: dict[str, Refused]) -> Plan:
     """The plan less the topics that could not be made; their partitions are refused."""
-    copies, refusals = [], list(todo.refusals)
-    for copy in todo.copies:
-        partition = copy.spec.partition
-        why = failed.get(partition.target_topic)
-        if why is None:
-            copies.append(copy)
-        else:
-            refusals.append(RefusePartition(partition=partition, why=why))
-    return replace(todo, copies=tuple(copies), refusals=tuple(refusals))
+    concerned = (*(copy.spec.partition for copy in todo.copies), *(each.partition for each in todo.awaited))
+    refusals = [
+        RefusePartition(partition=partition, why=failed[partition.target_topic])
+        for partition in concerned
+        if partition.target_topic in failed
+    ]
+    return replace(
+        todo,
+        copies=tuple(c for c in todo.copies if c.spec.partition.target_topic not in failed),
+        awaited=tuple(each for each in todo.awaited if each.partition.target_topic not in failed),
+        refusals=(*todo.refusals, *refusals),
+    )

@@ -56,6 +56,7 @@ class LinkSnapshot:
     sources: tuple[SourceTopic, ...]
     targets: Mapping[str, TargetTopic]
     flight_s: float
+    target_servers: str = ""  # for command lines that an operator may paste
     state_lasts_ms: int | None = (
         None  # how long the target's brokers remember a producer; None: they do not tell
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from shlex import quote
 
 _IN_SYNC = "min.insync.replicas"
 LONG_MAX = "9223372036854775807"
@@ -24,6 +25,16 @@ class TargetShape:
     replication_factor: int
     configs: Mapping[str, str]
     warnings: tuple[str, ...] = ()
+
+
+def creation_line(servers: str, topic: str, shape: TargetShape) -> str:
+    """The command by which an operator creates the topic as the mirror would."""
+    line = ["kafka-topics.sh", "--bootstrap-server", servers, "--create", "--topic", quote(topic)]
+    line += ["--partitions", str(shape.partitions), "--replication-factor", str(shape.replication_factor)]
+    line += [
+        part for key, value in sorted(shape.configs.items()) for part in ("--config", quote(f"{key}={value}"))
+    ]
+    return " ".join(line)
 
 
 def shape_target(

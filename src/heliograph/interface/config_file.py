@@ -93,6 +93,7 @@ def _link(name: str, section: LinkSection) -> Link:
         separator=section.separator,
         policy=policy,
         policies=policies if any(each.policy != policy for each in policies) else (),
+        create_topics=section.create_topics,
         consumer=section.consumer,
         producer=section.producer,
     )

@@ -42,6 +42,7 @@ class Event(StrEnum):
     SPARK_ERROR = "spark_error"
     SPARK_ARCHIVE = "spark_archive"
     TOPIC_CREATED = "topic_created"
+    TOPIC_MISSING = "topic_missing"
     CLUSTER_AWAY = "cluster_away"
     PLAN_WARNING = "plan_warning"
     CONTROL_LINE = "control_line"

@@ -21,7 +21,8 @@ class Link:
     """`source` and `target` are names of clusters; `consumer` and `producer` override their properties.
 
     `policies`: the entries of `topics` in their order with the policy of each; empty when no topic differs from
-    `policy`.
+    `policy`. `create_topics`: whether the mirror creates target topics that are missing; if not, they wait for an
+    operator who does.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Link:
     separator: str = "."
     policy: LinkPolicy = DEFAULT_POLICY
     policies: tuple[TopicPolicy, ...] = ()
+    create_topics: bool = True
     consumer: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     producer: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 

@@ -81,6 +81,11 @@ class PartitionStatus(NamedTuple):
         return None if self.source_end is None or self.next_offset is None else self.behind
 
     @property
+    def awaits_topic(self) -> bool:
+        """An operator has to create its target topic; no lane gets it before."""
+        return self.event is Event.TOPIC_MISSING
+
+    @property
     def reached_goal(self) -> bool:
         if self.goal is None:
             return self.state is PartitionState.CAUGHT_UP

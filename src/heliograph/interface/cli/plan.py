@@ -22,8 +22,9 @@ from heliograph.model.settings import Settings
 
 if TYPE_CHECKING:
     from heliograph.controller.gap_filling import GapFilling
-    from heliograph.controller.plan import Plan
+    from heliograph.controller.plan import AwaitPartition, Plan
 
+_WORDS = {"refused": "refuse", "pending": "wait"}
 EPILOG = "Example: heliograph plan heliograph.yaml --check"
 
 
@@ -31,18 +32,21 @@ def command(
     path: ConfigArgument = None,
     config: ConfigOption = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Exit 1 if a topic would be created or a partition is refused.")
+        bool,
+        typer.Option(
+            "--check", help="Exit 1 if a topic would be created, or a partition is pending or refused."
+        ),
     ] = False,
     form: output.FormatOption = output.Format.table,
     as_json: output.JsonOption = False,
     _level: logs.LevelOption = None,
     _log_format: logs.LogFormatOption = None,
 ) -> None:
-    """Show which topics would be created and which partitions copied or refused, and why."""
+    """Show which topics would be created and which partitions copied, left pending or refused, and why."""
     settings = read_settings(find_config(path, config))
     document = asyncio.run(_planned(settings))
     output.emit(document, output.chosen(form, as_json), table_of)
-    if check and (document["create"] or any(p["refused"] for p in document["partitions"])):
+    if check and (document["create"] or any(p["refused"] or p["pending"] for p in document["partitions"])):
         raise typer.Exit(1)
 
 
@@ -64,7 +68,14 @@ def document_of(planned: Plan, links: Sequence[Link], gaps: Mapping[str, GapFill
     """`gaps`: by link, how they will be filled."""
     policy_of = {link.name: link.policy_of for link in links}
 
-    def row(partition: MirrorPartition, *, refused: Refused | None = None, **seen: int | None) -> Any:
+    def row(
+        partition: MirrorPartition,
+        *,
+        refused: Refused | None = None,
+        awaited: AwaitPartition | None = None,
+        **seen: int | None,
+    ) -> Any:
+        hint = refused.hint if refused else awaited.command if awaited else None
         return {
             "link": partition.link,
             "source_topic": partition.source_topic,
@@ -75,7 +86,8 @@ def document_of(planned: Plan, links: Sequence[Link], gaps: Mapping[str, GapFill
             "backlog": seen.get("backlog"),
             "policy": policy_of[partition.link](partition.source_topic).texts(),
             "refused": refused.message if refused else None,
-            "hint": refused.hint if refused else None,
+            "pending": awaited.message if awaited else None,
+            "hint": hint,
         }
 
     return {
@@ -94,6 +106,10 @@ def document_of(planned: Plan, links: Sequence[Link], gaps: Mapping[str, GapFill
             *(
                 row(c.spec.partition, next_offset=c.next_offset, backlog=c.backlog, align_to=c.align_to)
                 for c in planned.copies
+            ),
+            *(
+                row(a.partition, awaited=a, next_offset=0, backlog=a.backlog, align_to=a.align_to)
+                for a in planned.awaited
             ),
             *(row(r.partition, refused=r.why) for r in planned.refusals),
         ],
@@ -129,7 +145,7 @@ def table_of(document: dict[str, Any]) -> Any:
             row["source_topic"],
             row["target_topic"],
             str(row["partition"]),
-            f"refuse: {row['refused']}. {row['hint']}" if row["refused"] else _action(row, new=new),
+            _action(row, new=new),
             "" if row["next_offset"] is None else f"{max(row['next_offset'], row['align_to'] or 0):,}",
             "" if row["backlog"] is None else f"{row['backlog']:,}",
             *([_differences(row)] if policies else []),
@@ -139,6 +155,9 @@ def table_of(document: dict[str, Any]) -> Any:
 
 
 def _action(row: dict[str, Any], *, new: bool) -> str:
+    for word in ("refused", "pending"):
+        if row[word]:
+            return f"{_WORDS[word]}: {row[word]}. {row['hint']}"
     steps = ["create"] if new else []
     if row["align_to"] is not None:
         steps.append(f"align to {row['align_to']:,}")

@@ -29,6 +29,7 @@ links:
     # Names on the target: same, prefix (sf.orders), or a template such as "{source}-{topic}".
     # naming: same
     # separator: "."           # between source and topic, with naming: prefix
+    # create_topics: true      # false: an operator creates target topics; `heliograph plan` prints the commands
     # Kafka properties for this link alone: consumer for its source, producer for its target.
     # consumer: {fetch.max.wait.ms: 500}
     # producer: {max.request.size: 1048576}

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 from heliograph.interface.config.built_choice import Only
 from heliograph.interface.config.value_types import (
     CommasOrList,
+    Flag,
     LaneMemory,
     Lanes,
     Name,
@@ -28,7 +29,7 @@ from heliograph.model.settings import DEFAULT_LANE_MEMORY_BYTES
 
 # Keys that the format reserves; they become fields when they work.
 RESERVED = frozenset({"discovery_interval", "listen"})
-RESERVED_IN_LINKS = frozenset({"create_topics", "on_source_delete", "topic_configs", "replication_factor"})
+RESERVED_IN_LINKS = frozenset({"on_source_delete", "topic_configs", "replication_factor"})
 
 # How a link copies (model/policy.py). Only what is done today is accepted.
 Offsets = Annotated[str, Only("identical", ("translated",))]
@@ -85,6 +86,7 @@ class LinkSection(_Section):
     oversize: Oversize = "stop"
     timestamps: Timestamps = "stop"
     forward: Forward = "auto"
+    create_topics: Flag = True
     groups: NoGroups = []
     consumer: Properties = {}
     producer: Properties = {}

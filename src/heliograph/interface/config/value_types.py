@@ -93,6 +93,13 @@ def _version(value: Any) -> int:
     return 1
 
 
+def _flag(value: Any) -> bool:
+    """YAML's other words for it (yes, on) are refused: values are text as written, and a cluster may be called `no`."""
+    if str(value).lower() not in ("true", "false"):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return str(value).lower() == "true"
+
+
 def _no_groups(value: Any) -> Any:
     if value:
         raise ValueError("mirroring consumer groups is not built yet")
@@ -104,6 +111,7 @@ Separator = Annotated[str, AfterValidator(_legal)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Patterns = Annotated[list[Pattern], CommasOrList()]
 NoGroups = Annotated[list[str], BeforeValidator(_no_groups), WithJsonSchema({"type": "array", "maxItems": 0})]
+Flag = Annotated[bool, BeforeValidator(_flag), WithJsonSchema({"type": "boolean"})]
 Naming = Annotated[str, AfterValidator(_naming)]
 Lanes = Annotated[
     int | None,
