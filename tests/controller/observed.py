@@ -70,6 +70,7 @@ def snapshot(
     state_lasts_ms: int | None = None,
     flight_s: float = 30.0,
     target_servers: str = "nyc:9092",
+    target_defaults: Mapping[str, str] | None = None,
 ) -> LinkSnapshot:
     return LinkSnapshot(
         link=link,
@@ -81,6 +82,7 @@ def snapshot(
         state_lasts_ms=state_lasts_ms,
         flight_s=flight_s,
         target_servers=target_servers,
+        target_defaults=target_defaults or {},
     )
 
 

@@ -69,6 +69,24 @@ def test_a_topic_that_another_run_holds_is_left_to_it_neither_judged_nor_created
     assert {(each.holder, each.next_offset, each.goal) for each in made.left} == {(holder, None, 10)}
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_compacted_log_is_not_aligned_whether_its_topic_or_the_brokers_say_that_it_is_compacted(
+    known: bool,
+) -> None:
+    topic = source_topic(sights=[source_sight(5, 10)], config=config(cleanup_policy="compact"))
+    made = plan([snapshot(topic, target_defaults={"cleanup.policy": "compact"} if known else {})])
+    assert why_refused(made) is StopReason.LOG_START
+    assert made.creations == ()
+
+
+def test_a_topic_is_created_with_the_retention_of_its_sources_brokers() -> None:
+    topic = source_topic(config=config(retention_ms="86400000", retention_bytes="-1"))
+    defaults = {"retention.ms": "604800000", "retention.bytes": "-1"}
+    (creation,) = plan([snapshot(topic, target_defaults=defaults)]).creations
+    assert creation.shape.configs["retention.ms"] == "86400000"
+    assert "retention.bytes" not in creation.shape.configs
+
+
 # -- topics that an operator creates
 
 

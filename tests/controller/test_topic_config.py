@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.controller.topic_config import FORCED, LONG_MAX, TargetShape, creation_line, shape_target
+from heliograph.cluster.topic_defaults import BROKER_NAMES
+from heliograph.controller.topic_config import (
+    CARRIED,
+    FORCED,
+    LONG_MAX,
+    TargetShape,
+    creation_line,
+    shape_target,
+)
 
 
 def shape(
@@ -17,6 +25,7 @@ def shape(
     effective: Mapping[str, str] | None = None,
     replication_factor: int = 3,
     target_brokers: int = 3,
+    target_defaults: Mapping[str, str] | None = None,
 ) -> TargetShape:
     return shape_target(
         topic="orders",
@@ -25,10 +34,43 @@ def shape(
         own=own or {},
         effective={**(effective or {}), **(own or {})},
         target_brokers=target_brokers,
+        target_defaults=target_defaults or {},
     )
 
 
-def test_the_sources_own_configs_are_kept_and_its_brokers_defaults_are_not() -> None:
+WEEK_MS, DAY_MS = "604800000", "86400000"
+
+
+@pytest.mark.parametrize(
+    ("own", "target_default", "set_to"),
+    [
+        (None, WEEK_MS, DAY_MS),  # its brokers' default, which the target's do not have
+        (None, None, DAY_MS),  # the target's brokers do not tell theirs
+        (None, DAY_MS, None),  # both have it: the target's operators may change it for all their topics
+        (DAY_MS, DAY_MS, DAY_MS),  # somebody has set it on the topic itself
+        (DAY_MS, WEEK_MS, DAY_MS),
+    ],
+)
+def test_retention_is_that_which_is_in_force_at_the_source(
+    own: str | None, target_default: str | None, set_to: str | None
+) -> None:
+    made = shape(
+        {"retention.ms": own} if own else {},
+        effective={"retention.ms": DAY_MS},
+        target_defaults={"retention.ms": target_default} if target_default else {},
+    )
+    assert made.configs.get("retention.ms") == set_to
+
+
+@pytest.mark.parametrize("key", CARRIED)
+def test_all_that_decides_how_long_a_record_is_there_is_carried(key: str) -> None:
+    assert key in BROKER_NAMES or key == "retention.ms"  # else nobody could know the target's default
+    assert shape(effective={key: "1"}, target_defaults={key: "2"}).configs[key] == "1"
+    assert key not in shape(effective={key: "1"}, target_defaults={key: "1"}).configs
+    assert key not in shape(target_defaults={key: "1"}).configs  # an old source does not have it
+
+
+def test_the_sources_own_configs_are_kept_and_its_brokers_other_defaults_are_not() -> None:
     made = shape({"retention.ms": "3600000"}, effective={"segment.bytes": "1073741824"})
     assert made.configs == {"retention.ms": "3600000", "min.insync.replicas": "1", **FORCED}
     assert (made.partitions, made.replication_factor, made.warnings) == (6, 3, ())

@@ -25,6 +25,7 @@ from heliograph.wire.error_codes import ErrorCode
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 DYNAMIC_TOPIC_CONFIG = 1  # config_source of a value that was set on the topic itself
+UNSAID_SOURCE = -1  # brokers before 1.1 do not say where a value comes from
 DESCRIBE_AT_ONCE = 100
 BROKER_CONFIGS_TIMEOUT_MS = 3000  # a broker that hangs must not hold up a run that takes over
 BROKERS_AT_ONCE = 16
@@ -73,9 +74,17 @@ def _config(result: Any) -> TopicConfig:
         return TopicConfig(own={}, effective={}, problem=problem)
     values = [c for c in result.configs if c.value is not None]
     return TopicConfig(
-        own={c.name: c.value for c in values if c.config_source == DYNAMIC_TOPIC_CONFIG},
+        own={c.name: c.value for c in values if _is_own(c)},
         effective={c.name: c.value for c in values},
     )
+
+
+def _is_own(config: Any) -> bool:
+    """Brokers before 1.1 say of each value only whether it is a default. Later ones say where it comes from, and no
+    longer that."""
+    if config.config_source == UNSAID_SOURCE:
+        return not config.is_default
+    return bool(config.config_source == DYNAMIC_TOPIC_CONFIG)
 
 
 async def create_topic(

@@ -14,6 +14,7 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.flight import flight_s
 from heliograph.cluster.log_reads import read_batch, read_producer, read_span, read_stable_end
 from heliograph.cluster.metadata import ClusterMetadata, TopicMetadata
+from heliograph.cluster.topic_defaults import read_topic_defaults
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.model.admission import LastBatch
 from heliograph.model.errors import ProtocolError, RequestFailed
@@ -42,12 +43,16 @@ async def observe(link: Link, source: ClusterClient, target: ClusterClient) -> L
         describe_topic_configs(target, target_metadata.topics),
     )
     sights = await _sights(link, source, target, matched, target_metadata)
+    state_lasts_ms, target_defaults = await asyncio.gather(
+        read_state_lasts_ms(target), read_topic_defaults(target)
+    )
     return LinkSnapshot(
         link=link,
         source_cluster_id=source_metadata.cluster_id,
         target_cluster_id=target_metadata.cluster_id,
         target_brokers=len(target_metadata.brokers),
-        state_lasts_ms=await read_state_lasts_ms(target),
+        state_lasts_ms=state_lasts_ms,
+        target_defaults=target_defaults,
         flight_s=flight_s(target.properties),
         target_servers=format_servers(target.properties.bootstrap_servers),
         sources=tuple(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.log_reads import LogSpan, ProducerState
@@ -56,6 +56,9 @@ class LinkSnapshot:
     sources: tuple[SourceTopic, ...]
     targets: Mapping[str, TargetTopic]
     flight_s: float
+    target_defaults: Mapping[str, str] = field(
+        default_factory=dict
+    )  # what a topic gets there that says nothing
     target_servers: str = ""  # for command lines that an operator may paste
     state_lasts_ms: int | None = (
         None  # how long the target's brokers remember a producer; None: they do not tell

@@ -16,6 +16,16 @@ FORCED: Mapping[str, str] = {
     "message.timestamp.after.max.ms": LONG_MAX,
     "message.timestamp.before.max.ms": LONG_MAX,
 }
+# What decides for how long a record is there, and in which form: as it is in force at the source, also where that is a
+# default of its brokers (docs/decisions/0011).
+CARRIED = (
+    "cleanup.policy",
+    "delete.retention.ms",
+    "max.compaction.lag.ms",
+    "min.compaction.lag.ms",
+    "retention.bytes",
+    "retention.ms",
+)
 _REPLACED_BY_FORCED = frozenset({"message.timestamp.difference.max.ms"})
 
 
@@ -45,8 +55,11 @@ def shape_target(
     own: Mapping[str, str],
     effective: Mapping[str, str],
     target_brokers: int,
+    target_defaults: Mapping[str, str],
 ) -> TargetShape:
-    """The source topic's own configs, with what a mirror needs forced and what the target cannot hold cut."""
+    """The source topic's own configs, and what is carried of its brokers' defaults, unless the target's brokers have it
+    too; with what a mirror needs forced, and what the target cannot hold cut. What `target_defaults` does not hold is
+    not known."""
     warnings = []
     factor = min(max(replication_factor, 1), max(target_brokers, 1))
     if factor < replication_factor:
@@ -54,7 +67,9 @@ def shape_target(
             f"{topic}: replication factor {replication_factor} of the source is cut to {factor}:"
             f" the target has {target_brokers} broker(s)"
         )
-    configs = {k: v for k, v in own.items() if k not in _THROTTLES | _REPLACED_BY_FORCED}
+    carried = {key: effective[key] for key in CARRIED if key in effective}
+    configs = {key: value for key, value in carried.items() if target_defaults.get(key) != value}
+    configs |= {k: v for k, v in own.items() if k not in _THROTTLES | _REPLACED_BY_FORCED}
     configs |= FORCED
     if "max.message.bytes" in effective:
         configs["max.message.bytes"] = effective["max.message.bytes"]

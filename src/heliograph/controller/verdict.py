@@ -24,13 +24,16 @@ def shape_for(snapshot: LinkSnapshot, topic: SourceTopic) -> TargetShape:
         own=topic.config.own,
         effective=topic.config.effective,
         target_brokers=snapshot.target_brokers,
+        target_defaults=snapshot.target_defaults,
     )
 
 
 def target_configs(snapshot: LinkSnapshot, topic: SourceTopic) -> Mapping[str, str]:
     """Of its target topic: as it is, or as it would be created."""
     target = snapshot.targets.get(snapshot.link.target_topic(topic.name))
-    return target.config.effective if target else shape_for(snapshot, topic).configs
+    if target is not None:
+        return target.config.effective
+    return {**snapshot.target_defaults, **shape_for(snapshot, topic).configs}
 
 
 def can_align(configs: Mapping[str, str]) -> bool:
