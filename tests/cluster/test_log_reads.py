@@ -14,7 +14,6 @@ from heliograph.cluster.log_reads import (
     CONSUMER,
     OURSELVES,
     ProducerState,
-    read_open_transaction,
     read_producer,
     read_producers,
     read_span,
@@ -178,21 +177,10 @@ async def test_everybody_whom_the_leader_remembers_is_told_with_the_epoch_of_the
     }
 
 
-async def test_of_several_open_transactions_the_oldest_is_named() -> None:
-    states = {7: {}, 8: {"current_txn_start_offset": 30}, 9: {"current_txn_start_offset": 20}}
-    client: Any = FakeClient(lambda _request: producers(states))
-    assert await read_open_transaction(client, WHERE) == 9
-
-
-async def test_without_an_open_transaction_nobody_is_named() -> None:
-    client: Any = FakeClient(lambda _request: producers({7: {}}))
-    assert await read_open_transaction(client, WHERE) is None
-
-
 async def test_producers_that_may_not_be_described_are_refused() -> None:
     client: Any = FakeClient(lambda _request: producers({}, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     with pytest.raises(BrokerRefused):
-        await read_open_transaction(client, WHERE)
+        await read_producers(client, WHERE)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])

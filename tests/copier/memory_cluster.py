@@ -14,6 +14,7 @@ from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
 from heliograph.cluster.markers import Marker
 from heliograph.cluster.metadata import Leader
+from heliograph.cluster.transactions import OpenTransaction
 from heliograph.copier.ports import Batch
 from heliograph.model.errors import BrokerRefused, Disconnected, HeliographError
 from heliograph.model.marker_label import MarkerLabel
@@ -80,7 +81,7 @@ class MemoryCluster:
         self.asks: list[FetchAsk] = []
         self.sessions: dict[int, ModelSessions] = {}  # by node
         self.diverging: dict[TopicPartition, tuple[int, int]] = {}  # epoch and where it ended
-        self.open_transactions: dict[TopicPartition, int] = {}
+        self.open_transactions: dict[TopicPartition, OpenTransaction] = {}
         self.ends_asked = 0
         self.transactions_asked = 0
         self.topic_ids: dict[str, str] = {}
@@ -246,7 +247,7 @@ class MemoryCluster:
             *where, error, watermark, log.stable_end, log.start, -1, view, None, None, aborted
         )
 
-    async def open_transaction(self, where: TopicPartition) -> int | None:
+    async def open_transaction(self, where: TopicPartition) -> OpenTransaction | None:
         self.transactions_asked += 1
         await self._led(where)
         return self.open_transactions.get(where)

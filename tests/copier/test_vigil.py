@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from heliograph.cluster.transactions import OpenTransaction, Owner
 from heliograph.copier import vigil
 from heliograph.model.errors import Disconnected
 from heliograph.model.events import Event
@@ -112,13 +113,20 @@ async def test_a_broker_that_does_not_answer_keeps_nobody_from_being_looked_at()
         await until(lambda: it.is_copied(0), 1.0)
 
 
-async def test_a_hanging_transaction_is_told_of_once_with_its_producer_id() -> None:
+async def test_a_hanging_transaction_is_told_of_once_with_whose_it_is_and_how_to_end_it() -> None:
     async with world() as it:
         it.create(0, 5)
         source = it.source.logs[place(0)]
         source.open_at = source.end
         write(source, 3)
-        it.source.open_transactions[place(0)] = 4711
+        it.source.open_transactions[place(0)] = OpenTransaction(
+            where=place(0),
+            producer_id=4711,
+            start_offset=source.open_at,
+            last_record_ms=0,
+            owner=Owner(transactional_id="payments-1", state="Ongoing", since_ms=0),
+            servers="sf:9092",
+        )
         copy = it.assign(0)
         await until(lambda: copy.next_offset == source.open_at)
         await asyncio.sleep(0.2)
@@ -127,7 +135,14 @@ async def test_a_hanging_transaction_is_told_of_once_with_its_producer_id() -> N
         await asyncio.sleep(0.6)
         (notice,) = copy.notices
         assert notice.event is Event.TRANSACTION_OPEN
-        assert "4711" in notice.message
+        assert (
+            "producer id 4711, transactional id payments-1, open since 1970-01-01T00:00:00Z" in notice.message
+        )
+        assert f"held back {source.end - source.open_at} offsets" in notice.message
+        assert notice.hint is not None
+        assert notice.hint.startswith(
+            f"kafka-transactions.sh --bootstrap-server sf:9092 abort --topic {place(0).topic}"
+        )
         assert str(source.open_at) in notice.message
         assert it.source.transactions_asked == 1
 
@@ -154,7 +169,7 @@ async def test_a_transaction_whose_producer_cannot_be_asked_for_is_told_of_all_t
         source.open_at = source.end
         write(source, 3)
 
-        async def hang(_where: TopicPartition) -> int | None:
+        async def hang(_where: TopicPartition) -> OpenTransaction | None:
             await asyncio.sleep(60)
             return None
 
@@ -162,3 +177,5 @@ async def test_a_transaction_whose_producer_cannot_be_asked_for_is_told_of_all_t
         copy = it.assign(0)
         await until(lambda: bool(copy.notices))
         assert copy.notices[0].event is Event.TRANSACTION_OPEN
+        assert "its producer cannot be asked for: no answer" in copy.notices[0].message
+        assert copy.notices[0].hint is None

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
+from heliograph.copier import vigil
 from heliograph.lab.cluster import LabCluster
+from heliograph.model.events import Event
 from heliograph.model.policy import Isolation, LinkPolicy
 from heliograph.model.states import PartitionState
 from tests.support.judge import assert_identical
@@ -79,3 +83,33 @@ def test_a_transaction_that_is_open_is_waited_for_at_the_last_stable_offset(
         two.commit()
     _mirror(source_cluster, target_cluster, topic)
     assert_identical(source, target, [topic], records=8)
+
+
+def test_a_transaction_that_is_left_open_is_told_with_whose_it_is_and_since_when(
+    source_cluster: LabCluster, target_cluster: LabCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vigil, "LOOK_S", 0.1)
+    monkeypatch.setattr(vigil, "HELD_LIMIT_S", 1.0)
+    source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
+    create_topic(source, topic, 1)
+    before = datetime.now(UTC).replace(microsecond=0)
+    with writers(source, ["ends", "hangs"]) as (ends, hangs):
+        hangs.write(topic, 2)
+        ends.write(topic, 3)
+        ends.commit()
+        _, copies = mirror_plainly(
+            settings_for(source, target, [topic]), lambda copies: any(c.notices for c in copies.values())
+        )
+        after = datetime.now(UTC)
+    (copy,) = copies.values()
+    (notice,) = copy.notices
+    assert (notice.event, notice.first_offset, notice.next_offset) == (Event.TRANSACTION_OPEN, 0, 6)
+    told = re.search(r"producer id \d+, transactional id (\S+), open since (\S+)\)", notice.message)
+    assert told is not None, notice.message
+    assert told[1] == hangs.transactional_id
+    assert before <= datetime.fromisoformat(told[2]) <= after
+    assert "has held back 6 offsets" in notice.message
+    assert notice.hint is not None
+    assert notice.hint.startswith(
+        f"kafka-transactions.sh --bootstrap-server {source} abort --topic {topic} --partition 0 --start-offset 0"
+    )

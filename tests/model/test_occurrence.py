@@ -91,6 +91,12 @@ def test_a_trouble_is_told_with_what_the_copy_does_about_it() -> None:
     assert told.where == {**P0._asdict(), "first_offset": 5, "next_offset": 9}
 
 
+def test_a_trouble_that_an_operator_can_end_is_told_with_its_hint() -> None:
+    told = of_trouble(P0, Trouble(Event.TRANSACTION_OPEN, "it hangs", hint="end it"), AT)
+    assert told.words == "sf-to-nyc/orders:3: it hangs (hint: end it)"
+    assert decode_occurrence(encode_occurrence(told)).hint == "end it"
+
+
 # -- the outbox
 
 

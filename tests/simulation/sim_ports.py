@@ -165,7 +165,7 @@ class SimSource(_Questions):
             if client.cluster.is_frozen(fetch.node):
                 client.time_out(fetch.answer, limit_s)
 
-    async def open_transaction(self, _where: TopicPartition) -> int | None:
+    async def open_transaction(self, _where: TopicPartition) -> None:
         return None
 
 

@@ -22,8 +22,9 @@ class TransactionalWriter:
     def __init__(self, bootstrap: str, name: str, **settings: Any) -> None:
         self._name = name
         self._written = 0
+        self.transactional_id = f"{name}-{uuid.uuid4().hex[:8]}"
         self._client: Any = Producer(
-            {"bootstrap.servers": bootstrap, "transactional.id": f"{name}-{uuid.uuid4().hex[:8]}", **settings}
+            {"bootstrap.servers": bootstrap, "transactional.id": self.transactional_id, **settings}
         )
         self._client.init_transactions(TIMEOUT_S)
         self.is_open = False

@@ -9,10 +9,10 @@ from heliograph.cluster.log_reads import (
     LogSpan,
     read_batch,
     read_batches,
-    read_open_transaction,
     read_span,
 )
 from heliograph.cluster.metadata import Leader
+from heliograph.cluster.transactions import OpenTransaction, OpenTransactions
 from heliograph.model.partition import TopicPartition
 from heliograph.model.policy import Isolation
 from heliograph.wire.batch import BatchHeader
@@ -27,6 +27,7 @@ class BatchSource:
     def __init__(self, client: ClusterClient, link: str) -> None:
         self.client = client
         self._link = link
+        self._transactions = OpenTransactions(client)
 
     def leader(self, where: TopicPartition) -> Leader | None:
         return self.client.leader(where)
@@ -61,8 +62,8 @@ class BatchSource:
     async def span(self, where: TopicPartition) -> LogSpan:
         return await read_span(self.client, where)
 
-    async def open_transaction(self, where: TopicPartition) -> int | None:
-        return await read_open_transaction(self.client, where)
+    async def open_transaction(self, where: TopicPartition) -> OpenTransaction | None:
+        return await self._transactions.oldest(where)
 
     async def batch_at(self, where: TopicPartition, offset: int) -> tuple[BatchHeader, memoryview] | None:
         return await read_batch(self.client, where, offset)

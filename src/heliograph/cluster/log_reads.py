@@ -130,13 +130,6 @@ async def read_producer(
     return (await read_producers(client, where)).get(producer_id)
 
 
-async def read_open_transaction(client: ClusterClient, where: TopicPartition) -> int | None:
-    """The producer id of the oldest transaction that is open on the partition."""
-    states = await read_producers(client, where)
-    open_at = {s.transaction_start: number for number, s in states.items() if s.transaction_start >= 0}
-    return open_at[min(open_at)] if open_at else None
-
-
 async def read_producers(client: ClusterClient, where: TopicPartition) -> dict[int, ProducerState]:
     """Everybody whom the leader remembers, by producer id."""
     leader = leader_of(client, where)

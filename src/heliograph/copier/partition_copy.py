@@ -572,7 +572,8 @@ class PartitionCopy:
         if asked_at is None or not self.is_idle_at(asked_at) or end == asked_at.target:
             return False
         problem = f"the target ends at {end}, not at {asked_at.target} any more"
-        self._resync_later(Trouble(Event.UNSETTLED, problem, *sorted((end, asked_at.target))))
+        first_offset, next_offset = sorted((end, asked_at.target))
+        self._resync_later(Trouble(Event.UNSETTLED, problem, first_offset, next_offset))
         return True
 
     @property

@@ -14,6 +14,7 @@ from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
 from heliograph.cluster.markers import Marker
 from heliograph.cluster.metadata import Leader
+from heliograph.cluster.transactions import OpenTransaction
 from heliograph.model.errors import HeliographError
 from heliograph.model.partition import TopicPartition
 from heliograph.model.policy import Isolation
@@ -58,8 +59,8 @@ class SourcePort(Protocol):
         stable offset, with what was aborted."""
         ...
 
-    async def open_transaction(self, where: TopicPartition) -> int | None:
-        """The producer id of the oldest transaction that is open; None: there is none."""
+    async def open_transaction(self, where: TopicPartition) -> OpenTransaction | None:
+        """The oldest transaction that is open; None: there is none."""
         ...
 
 

@@ -2,8 +2,8 @@
 
 A target that lost acknowledged records in an unclean election is silent as long as nothing is appended: its ends are
 read again, all of one broker in one request. And a transaction that hangs at the source holds a read_committed mirror
-back without any error: a warning names its producer id (P6). A target topic whose configs are switched so that its
-broker rewrites batches does so with success: its configs are read again, too (target_configs.py).
+back without any error: a warning names whose it is (P6; held_back.py). A target topic whose configs are switched so
+that its broker rewrites batches does so with success: its configs are read again, too (target_configs.py).
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+from heliograph.cluster.transactions import OpenTransaction
+from heliograph.copier.held_back import held_back
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import TargetPort
 from heliograph.copier.route import Route
 from heliograph.copier.target_configs import TargetConfigs
 from heliograph.model.errors import ProtocolError, RequestFailed
-from heliograph.model.events import Event, Trouble
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.position import Position
 
@@ -121,20 +122,12 @@ class Vigil:
         copy = route.copy
         try:
             async with asyncio.timeout(ANSWER_LIMIT_S):
-                producer_id = await route.source.open_transaction(copy.spec.partition.source)
+                found: OpenTransaction | str | None = await route.source.open_transaction(
+                    copy.spec.partition.source
+                )
         except (RequestFailed, ProtocolError, TimeoutError) as problem:
-            who = f"its producer cannot be asked for: {str(problem) or 'no answer'}"
-        else:
-            who = "its producer is not known" if producer_id is None else f"producer id {producer_id}"
-        copy.tell(
-            Trouble(
-                Event.TRANSACTION_OPEN,
-                f"a transaction open at offset {copy.source_end} of the source ({who}) has held back"
-                f" {copy.source_watermark - copy.source_end} offsets for {HELD_LIMIT_S:.0f} s",
-                copy.source_end,
-                copy.source_watermark,
-            )
-        )
+            found = str(problem) or "no answer"
+        copy.tell(held_back(found, copy.source_end, copy.source_watermark, HELD_LIMIT_S))
 
     # -- the target's configs
 

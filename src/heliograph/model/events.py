@@ -79,3 +79,4 @@ class Trouble(NamedTuple):
     message: str
     first_offset: int | None = None
     next_offset: int | None = None
+    hint: str | None = None

@@ -59,6 +59,7 @@ def of_trouble(where: MirrorPartition, trouble: Trouble, at: datetime, then: str
         at=at,
         code=trouble.event,
         message=f"{where}: {trouble.message}{then}",
+        hint=trouble.hint,
         first_offset=trouble.first_offset,
         next_offset=trouble.next_offset,
         **where._asdict(),
