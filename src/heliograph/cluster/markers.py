@@ -10,23 +10,22 @@ partition, the last it heard of. So 0 says nothing of the markers before the las
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kafka.protocol.producer import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from kafka.protocol.producer import WriteTxnMarkersResponse
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.flight import CAREFUL_UNACKNOWLEDGED_MS
 from heliograph.cluster.gate import Permit
 from heliograph.cluster.grants import marker_grant_line
-from heliograph.cluster.messages import call, unpacking
+from heliograph.cluster.messages import common_version, decode, unpacking
 from heliograph.model.errors import BrokerRefused, ProtocolError
 from heliograph.model.marker_label import MarkerLabel
 from heliograph.model.partition import TopicPartition
+from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode
-
-_ABORT = False  # the transaction's result
-
+from heliograph.wire.txn_markers import TXN_MARKERS_VERSION, TxnMarkerEntry, encode_txn_markers
 
 class Marker(NamedTuple):
     where: TopicPartition
@@ -50,9 +49,17 @@ async def write_markers(
     """
     assert markers, "nothing to write"
     connection = await client.connection(node, purpose, unacknowledged_ms=CAREFUL_UNACKNOWLEDGED_MS)
-    response = await call(
-        connection, _request(markers), WriteTxnMarkersResponse, timeout_ms=timeout_ms, permit=permit
+    ours = range(TXN_MARKERS_VERSION, TXN_MARKERS_VERSION + 1)
+    version = common_version(connection, ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", ours)
+    body = await connection.request(
+        ApiKey.WRITE_TXN_MARKERS,
+        version,
+        encode_txn_markers(_entries(markers)),
+        flexible=True,
+        timeout_ms=timeout_ms,
+        permit=permit,
     )
+    response = decode(WriteTxnMarkersResponse, body, version, connection.address)
     codes = _codes(response, f"markers from broker {node}")
     if ErrorCode.CLUSTER_AUTHORIZATION_FAILED in codes.values():
         raise _denied(client)
@@ -64,7 +71,7 @@ async def write_markers(
     return codes
 
 
-def _request(markers: Sequence[Marker]) -> Any:
+def _entries(markers: Sequence[Marker]) -> list[TxnMarkerEntry]:
     """Markers of one label share an entry, unless one of their partitions has a later entry already: the broker goes
     through entries in their order."""
     entries: list[tuple[MarkerLabel, dict[str, list[int]]]] = []
@@ -77,21 +84,10 @@ def _request(markers: Sequence[Marker]) -> Any:
             entries.append((label, {}))
         entries[nth][1].setdefault(where.topic, []).append(where.partition)
         last_of[where] = nth
-    return WriteTxnMarkersRequest(markers=[_entry(label, topics) for label, topics in entries])
-
-
-def _entry(label: MarkerLabel, topics: Mapping[str, list[int]]) -> Any:
-    entry = WriteTxnMarkersRequest.WritableTxnMarker
-    return entry(
-        producer_id=label.producer_id,
-        producer_epoch=label.producer_epoch,
-        transaction_result=_ABORT,
-        topics=[
-            entry.WritableTxnMarkerTopic(name=name, partition_indexes=partitions)
-            for name, partitions in topics.items()
-        ],
-        coordinator_epoch=label.coordinator_epoch,
-    )
+    return [
+        TxnMarkerEntry(label.producer_id, label.producer_epoch, label.coordinator_epoch, topics)
+        for label, topics in entries
+    ]
 
 
 def _codes(response: Any, what: str) -> dict[tuple[TopicPartition, int], int]:

@@ -21,8 +21,8 @@ from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode
 
 # What the versions above these change is of no use to us, and would have to be told apart: commits to groups of a newer
-# protocol and by topic id, many groups in one question, other rules for the epochs of markers.
-_HIGHEST = {ApiKey.OFFSET_COMMIT: 8, ApiKey.OFFSET_FETCH: 7, ApiKey.WRITE_TXN_MARKERS: 1}
+# protocol and by topic id, many groups in one question.
+_HIGHEST = {ApiKey.OFFSET_COMMIT: 8, ApiKey.OFFSET_FETCH: 7}
 
 _DECODE_FAULTS = (struct.error, ValueError, IndexError, KeyError, TypeError, OverflowError)
 
