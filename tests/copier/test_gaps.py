@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 
 import pytest
 
+from heliograph.cluster.markers import FEW_MARKERS
 from heliograph.copier import fill, fills
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.model import marker_label
@@ -298,3 +300,53 @@ async def test_what_waits_for_one_broker_goes_as_one_request() -> None:
         await until(lambda: all(it.is_copied(partition) for partition in range(5)))
         assert requests == 1
         assert fill.MARKERS_AT_ONCE <= fills.MARKERS_AT_ONCE
+
+
+async def test_a_long_gap_holds_up_no_short_one_of_another_partition() -> None:
+    async with world() as it:
+        for partition, markers in ((0, FEW_MARKERS + 1), (1, 1)):
+            it.create(partition, 1)
+            log = it.source.logs[TopicPartition("orders", partition)]
+            for _ in range(markers):
+                end(log, ONE, COMMIT)
+            write(log, 1)
+        honest = it.target.write_markers
+        may_answer = asyncio.Event()
+
+        async def slow_if_long(node, markers, permit):  # type: ignore[no-untyped-def]
+            if len(markers) > FEW_MARKERS:
+                await may_answer.wait()
+            return await honest(node, markers, permit)
+
+        it.target.write_markers = slow_if_long  # type: ignore[method-assign]
+        driver = Driver(it)
+        long = it.assign(0)
+        await until(lambda: long.wants_attempt)
+        driver.grant()
+        await until_copied(it, it.assign(1), driver)
+        assert not it.is_copied(0)
+        may_answer.set()
+        await until_copied(it, long, driver)
+
+
+async def test_short_gaps_never_add_up_to_what_goes_on_the_connection_of_long_ones() -> None:
+    async with world() as it:
+        for partition in range(5):
+            it.create(partition, 1)
+            log = it.source.logs[TopicPartition("orders", partition)]
+            for _ in range(FEW_MARKERS // 2):
+                end(log, ONE, COMMIT)
+        sizes: list[int] = []
+        honest = it.target.write_markers
+
+        async def note(node, markers, permit):  # type: ignore[no-untyped-def]
+            sizes.append(len(markers))
+            return await honest(node, markers, permit)
+
+        it.target.write_markers = note  # type: ignore[method-assign]
+        copies = [it.assign(partition) for partition in range(5)]
+        await until(lambda: all(copy.wants_attempt for copy in copies))
+        driver = Driver(it)
+        for copy in copies:
+            await until_copied(it, copy, driver)
+        assert max(sizes) == FEW_MARKERS

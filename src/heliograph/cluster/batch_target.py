@@ -22,7 +22,7 @@ from heliograph.cluster.log_reads import (
     read_producers,
     read_span,
 )
-from heliograph.cluster.markers import Marker, write_markers
+from heliograph.cluster.markers import FEW_MARKERS, Marker, write_markers
 from heliograph.cluster.messages import common_version
 from heliograph.cluster.metadata import Leader
 from heliograph.cluster.record_deletion import delete_records
@@ -150,9 +150,8 @@ class BatchTarget:
         """Markers by this broker, in the order given within a partition, if `permit` says yes right before the last
         byte leaves: its code for each partition and producer id."""
         timeout_ms = self.client.properties.request_timeout_ms + ANSWER_SLACK_MS
-        return await write_markers(
-            self.client, node, self._fill_purpose, markers, permit, timeout_ms=timeout_ms
-        )
+        purpose = self._fill_purpose if len(markers) <= FEW_MARKERS else f"long {self._fill_purpose}"
+        return await write_markers(self.client, node, purpose, markers, permit, timeout_ms=timeout_ms)
 
     async def delete_records(self, where: TopicPartition, before_offset: int) -> None:
         """The log starts at `before_offset` from now on. Waits for every follower."""

@@ -27,6 +27,11 @@ from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.txn_markers import TXN_MARKERS_VERSION, TxnMarkerEntry, encode_txn_markers
 
+# Of one request, 10 ms of a broker's time. More go on a connection of their own: a broker takes a connection's next
+# request when it has answered the last.
+FEW_MARKERS = 200
+
+
 class Marker(NamedTuple):
     where: TopicPartition
     label: MarkerLabel

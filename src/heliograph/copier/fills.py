@@ -1,7 +1,9 @@
 """Fills gaps on the target: sends the markers of copier/fill.py and reads the logs' ends back.
 
-One task for each gap; what waits for one broker goes as one request, and one more reads all ends. Every request is
-under the lease, which is looked at right before its last byte leaves: that of a repair is the exclusive one.
+One task for each gap; what waits for one broker goes as one request, and one more reads all ends: to share requests is
+worth more than to have several on their way. Long gaps, of which a request keeps the broker busy for 50 ms, wait for
+each other and hold up nobody else. Every request is under the lease, which is looked at right before its last byte
+leaves: that of a repair is the exclusive one.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
-from heliograph.cluster.markers import Marker
+from heliograph.cluster.markers import FEW_MARKERS, Marker
 from heliograph.copier.fill import Fill, Stretch, markers_of, stretches
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import TargetPort
@@ -27,7 +29,7 @@ from heliograph.model.events import Event, Trouble
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode
 
-MARKERS_AT_ONCE = 4000  # of all partitions in one request
+MARKERS_AT_ONCE = 4000  # of all partitions in one request; of short gaps FEW_MARKERS
 
 
 class Written(NamedTuple):
@@ -44,11 +46,14 @@ class _Waiting(NamedTuple):
 
 
 class MarkerLine:
-    """Markers to one broker, a request at a time."""
+    """Markers to one broker, a request at a time, of so many markers at most."""
 
-    def __init__(self, target: TargetPort, node: int, permit: Callable[[], bool]) -> None:
+    def __init__(
+        self, target: TargetPort, node: int, permit: Callable[[], bool], most_markers: int = MARKERS_AT_ONCE
+    ) -> None:
         self._target = target
         self._node = node
+        self._most_markers = most_markers
         self._permit = permit
         self._waiting: list[_Waiting] = []
         self._wake = asyncio.Event()
@@ -81,7 +86,7 @@ class MarkerLine:
         count = size = 0
         for each in self._waiting:
             size += len(each.markers)
-            if count and size > MARKERS_AT_ONCE:
+            if count and size > self._most_markers:
                 break
             count += 1
         sent, self._waiting = self._waiting[:count], self._waiting[count:]
@@ -116,7 +121,7 @@ class Fills:
     ) -> None:
         self._spawn = spawn
         self._on_change = on_change
-        self._lines: dict[tuple[int, int, bool], MarkerLine] = {}
+        self._lines: dict[tuple[int, int, bool, bool], MarkerLine] = {}
 
     def begin(self, route: Route, fill: Fill, permit: Callable[[], bool]) -> None:
         """`permit`: the lease that it needs, which it has now."""
@@ -126,10 +131,12 @@ class Fills:
         self._spawn(self._fill(route.copy, fill, line))
 
     def _line(self, target: TargetPort, node: int, fill: Fill, permit: Callable[[], bool]) -> MarkerLine:
-        key = (id(target), node, fill.exclusive)
+        long = fill.end.target - fill.start.target > FEW_MARKERS
+        key = (id(target), node, fill.exclusive, long)
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = MarkerLine(target, node, permit)
+            most_markers = MARKERS_AT_ONCE if long else FEW_MARKERS
+            line = self._lines[key] = MarkerLine(target, node, permit, most_markers)
             self._spawn(line.run())
         return line
 
