@@ -12,7 +12,6 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
-from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
@@ -28,14 +27,13 @@ from bench.names import FRANZ
 from bench.other_commit import other_commit
 from bench.plain_lane import PlainLane
 from bench.recipes import RECIPES
-from bench.report import Run, write
+from bench.report import RESULTS, Run, write
 from bench.scope import Scope
 from bench.tables import show
 from bench.workload import Say
 from heliograph.model.errors import HeliographError
 
 CONTENDERS: tuple[Contender, ...] = (HeliographRun(), MirrorMaker(), franz_go.FranzGo(), PlainLane())
-RESULTS = Path(__file__).parent / "results"
 INTERRUPTED = 130
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import psutil
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from heliograph.lab.cluster import LabCluster
@@ -134,21 +134,29 @@ def _watched(lab: LabCluster) -> BenchCluster:
     return BenchCluster(lab=lab, admin=AdminClient({"bootstrap.servers": lab.bootstrap_servers, **QUIET}))
 
 
-class TargetEnds:
-    """How many records consumers could read from a topic that may not exist yet."""
+class TopicEnds:
+    """How many offsets of a topic that may not exist yet consumers can see: the sum of its high watermarks.
 
-    def __init__(self, cluster: BenchCluster, topic: str, partitions: int) -> None:
+    `committed`: of its last stable offsets, before which all transactions are over.
+    """
+
+    def __init__(
+        self, cluster: BenchCluster, topic: str, partitions: int, *, committed: bool = False
+    ) -> None:
         self._cluster = cluster
         self._topic = topic
         self._partitions = partitions
         self._exists = False
+        self._isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
     def read(self) -> int:
         self._exists = self._exists or self._cluster.has(self._topic, partitions=self._partitions)
         if not self._exists:
             return 0
         asked = {TopicPartition(self._topic, p): OffsetSpec.latest() for p in range(self._partitions)}
-        answers = self._cluster.admin.list_offsets(asked, request_timeout=ANSWER_TIMEOUT_S)
+        answers = self._cluster.admin.list_offsets(
+            asked, request_timeout=ANSWER_TIMEOUT_S, isolation_level=self._isolation
+        )
         return sum(_offset(answer) for answer in answers.values())
 
 

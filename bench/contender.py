@@ -42,7 +42,8 @@ class CopyJob:
     topics: tuple[str, ...]
     partitions: int  # of each topic
     codec: str = "none"  # of the batches that a mirror makes of records: as they are compressed on the source
-    records: int = 0
+    records: int = 0  # that a consumer reads
+    offsets: int = 0  # the sum of the source partitions' ends
     endless: bool = False
 
     @property
@@ -53,7 +54,9 @@ class CopyJob:
 class Contender(Protocol):
     """`lane_mark` is an argument by which the processes of its lanes are known, if it has lanes.
 
-    `ends_itself`: it ends when it has caught up. `tails`: it can run an endless job.
+    `ends_itself`: it ends when it has caught up. `tails`: it can run an endless job. `reads_committed`: it leaves
+    aborted records out. `keeps_offsets`: its target ends where the source does, whatever took the offsets there; with
+    the others it holds what a consumer of the source reads, at offsets of its own.
     """
 
     @property
@@ -66,6 +69,10 @@ class Contender(Protocol):
     def ends_itself(self) -> bool: ...
     @property
     def tails(self) -> bool: ...
+    @property
+    def reads_committed(self) -> bool: ...
+    @property
+    def keeps_offsets(self) -> bool: ...
 
     def prepare(self, job: CopyJob, pair: ClusterPair, directory: Path) -> Sequence[str]:
         """Writes what the mirror needs into an empty directory; the command that runs it."""

@@ -21,7 +21,7 @@ from bench.workload import Recipe, Say, Workload, filled
 
 def measure_copies(recipe: Recipe, scope: Scope, contenders: Sequence[Contender], run: Run, say: Say) -> None:
     rounds, warm_ups = (1, 0) if recipe.ours_only else (scope.rounds, scope.replication)
-    chosen = [each for each in contenders if each.code == OURS or not recipe.ours_only]
+    chosen = [each for each in contenders if takes_part(each, recipe)]
     if not chosen:
         return
     say(f"{recipe.name} ({recipe.about}): starting two clusters")
@@ -35,6 +35,12 @@ def measure_copies(recipe: Recipe, scope: Scope, contenders: Sequence[Contender]
             _copy(turn, workload, pair, run, say)
 
 
+def takes_part(contender: Contender, recipe: Recipe) -> bool:
+    if recipe.ours_only:
+        return contender.code == OURS
+    return contender.reads_committed or not recipe.transactional
+
+
 def _copy(turn: Turn, workload: Workload, pair: ClusterPair, run: Run, say: Say) -> None:
     name = f"{workload.name}, {turn.name}: {turn.contender.name}"
     say(f"{name} ...")
@@ -45,6 +51,7 @@ def _copy(turn: Turn, workload: Workload, pair: ClusterPair, run: Run, say: Say)
         partitions=workload.partitions,
         codec=workload.codec,
         records=workload.records,
+        offsets=workload.offsets,
     )
     result = copy_once(turn.contender, job, pair, say)
     if turn.counts:
@@ -55,8 +62,9 @@ def _copy(turn: Turn, workload: Workload, pair: ClusterPair, run: Run, say: Say)
 
 def described(workload: Workload) -> str:
     each = workload.value_bytes / workload.records
+    more = f", {workload.offsets:,} offsets" if workload.offsets != workload.records else ""
     return (
-        f"{workload.records:,} records of {each:,.0f} bytes in {workload.partitions} partitions: "
+        f"{workload.records:,} records of {each:,.0f} bytes in {workload.partitions} partitions{more}: "
         f"{workload.value_bytes / 1e6:,.0f} MB, {workload.size_bytes / 1e6:,.0f} MB as batches"
     )
 

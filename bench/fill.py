@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from bench.clusters import QUIET, BenchCluster
-from bench.workload import Recipe, Say
+from bench.workload import Produced, Recipe, Say
 
 SAY_EVERY_S = 5.0
 LOOK_EVERY_RECORDS = 500
@@ -26,7 +26,7 @@ SETTINGS = {
 }
 
 
-def fill_batches(cluster: BenchCluster, recipe: Recipe, records: int, say: Say) -> int:
+def fill_batches(cluster: BenchCluster, recipe: Recipe, records: int, say: Say) -> Produced:
     producer = Producer(
         {
             **SETTINGS,
@@ -42,16 +42,17 @@ def fill_batches(cluster: BenchCluster, recipe: Recipe, records: int, say: Say) 
         value = make(number)
         size_bytes += len(value)
         partition = number // recipe.records_per_batch % recipe.partitions
-        _send(producer, recipe.name, value=value, key=str(number), partition=partition)
+        send(producer, recipe.name, value=value, key=str(number), partition=partition)
         if number % LOOK_EVERY_RECORDS == 0 and time.monotonic() - spoken_at > SAY_EVERY_S:
             spoken_at = time.monotonic()
             say(f"{number:,} of {records:,} records produced")
     left = producer.flush(FLUSH_LIMIT_S)
     assert left == 0, f"{left} records could not be produced"
-    return size_bytes
+    return Produced(records, size_bytes)
 
 
-def _send(producer: Any, topic: str, **record: Any) -> None:
+def send(producer: Any, topic: str, **record: Any) -> None:
+    """Waits while the producer's buffers are full."""
     while True:
         try:
             producer.produce(topic, **record)

@@ -6,32 +6,23 @@ Owns the connections and what is in flight. Records repeat after some thousands:
 
 from __future__ import annotations
 
-import socket
-import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from bench.clusters import BenchCluster, Leader
+from bench.raw_produce import begin, confirm, connection_to, produce_request
 from bench.single_batch import single_batch
-from bench.workload import Recipe, Say, Value
-from heliograph.wire.api_keys import ApiKey
-from heliograph.wire.error_codes import ErrorCode
-from heliograph.wire.frame import decode_response_header, encode_request_header
-from heliograph.wire.produce import ProducedPartition, ProduceEntry, decode_produce, encode_produce
+from bench.workload import Produced, Recipe, Say, Value
+from heliograph.wire.produce import ProduceEntry
 
-VERSION = 8  # the last one before flexible headers
 CONNECTIONS = 2  # to a broker, which handles one request of a connection at a time
 IN_FLIGHT = 16
 DISTINCT = 256  # requests of a connection before its records repeat
-TIMEOUT_MS = 30_000
 SAY_EVERY_S = 5.0
-AGAIN_S = 0.05
-# A broker names itself the leader of a new partition a moment before it takes records for it.
-NOT_YET = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-def fill_singles(cluster: BenchCluster, recipe: Recipe, records: int, say: Say) -> int:
+def fill_singles(cluster: BenchCluster, recipe: Recipe, records: int, say: Say) -> Produced:
     assert recipe.records_per_batch == 1
     assert recipe.codec == "none"
     value = recipe.values()
@@ -48,7 +39,7 @@ def fill_singles(cluster: BenchCluster, recipe: Recipe, records: int, say: Say) 
         ]
         for each in work:
             each.result()
-    return records * len(value(0))
+    return Produced(records, records * len(value(0)))
 
 
 def _produce(
@@ -60,13 +51,13 @@ def _produce(
     last = [partition for partition in partitions if partition < over]  # these have one more record
     in_flight = 0
     spoken_at = time.monotonic()
-    with socket.create_connection((leader.host, leader.port), timeout=TIMEOUT_MS / 1000) as connection:
-        _begin(connection, recipe.name, partitions, value)
+    with connection_to(leader) as connection:
+        begin(connection, partitions, lambda some: _request(recipe.name, some, value))
         for number in range(1, each):
             connection.sendall(requests[number % DISTINCT])
             in_flight += 1
             if in_flight == IN_FLIGHT:
-                _confirm(connection)
+                confirm(connection)
                 in_flight -= 1
             if time.monotonic() - spoken_at > SAY_EVERY_S:
                 spoken_at = time.monotonic()
@@ -75,17 +66,7 @@ def _produce(
             connection.sendall(_request(recipe.name, last, value))
             in_flight += 1
         for _ in range(in_flight):
-            _confirm(connection)
-
-
-def _begin(connection: socket.socket, topic: str, partitions: Sequence[int], value: Value) -> None:
-    """The first record of each partition, sent until it is taken."""
-    while partitions:
-        connection.sendall(_request(topic, partitions, value))
-        answers = _answers(connection)
-        assert all(answer.error in (0, *NOT_YET) for answer in answers), answers
-        partitions = [answer.partition for answer in answers if answer.error]
-        time.sleep(AGAIN_S if partitions else 0.0)
+            confirm(connection)
 
 
 def _request(topic: str, partitions: Sequence[int], value: Value) -> bytes:
@@ -94,29 +75,4 @@ def _request(topic: str, partitions: Sequence[int], value: Value) -> bytes:
         ProduceEntry(topic, partition, memoryview(single_batch(value(0), timestamp_ms=now_ms)))
         for partition in partitions
     ]
-    header = encode_request_header(ApiKey.PRODUCE, VERSION, 0, "bench", flexible=False)
-    body = b"".join([header, *encode_produce(VERSION, entries, timeout_ms=TIMEOUT_MS)])
-    return struct.pack(">i", len(body)) + body
-
-
-def _confirm(connection: socket.socket) -> None:
-    for answer in _answers(connection):
-        assert answer.error == 0, answer
-
-
-def _answers(connection: socket.socket) -> list[ProducedPartition]:
-    (size_bytes,) = struct.unpack(">i", _read(connection, 4))
-    _, body = decode_response_header(_read(connection, size_bytes), flexible=False)
-    return decode_produce(VERSION, body).partitions
-
-
-def _read(connection: socket.socket, size_bytes: int) -> memoryview:
-    return memoryview(b"".join(_parts(connection, size_bytes)))
-
-
-def _parts(connection: socket.socket, size_bytes: int) -> Iterator[bytes]:
-    while size_bytes:
-        part = connection.recv(size_bytes)
-        assert part, "the broker closed the connection"
-        size_bytes -= len(part)
-        yield part
+    return produce_request(entries)

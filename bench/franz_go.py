@@ -29,6 +29,8 @@ class FranzGo:
     lane_mark: str | None = None
     ends_itself: bool = True
     tails: bool = False
+    reads_committed: bool = False
+    keeps_offsets: bool = False
 
     def prepare(self, job: CopyJob, pair: ClusterPair, directory: Path) -> Sequence[str]:
         del directory  # everything fits on the command line

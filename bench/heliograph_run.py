@@ -26,6 +26,8 @@ class HeliographRun:
     lane_mark: str | None = PYTHON_WORKER
     ends_itself: bool = True
     tails: bool = True
+    reads_committed: bool = True
+    keeps_offsets: bool = True
     environment: tuple[str, ...] = ()
 
     def prepare(self, job: CopyJob, pair: ClusterPair, directory: Path) -> Sequence[str]:

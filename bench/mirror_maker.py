@@ -40,6 +40,7 @@ CONSUMER = {
     "max.poll.records": 10_000,
     "receive.buffer.bytes": 2_000_000,
     "auto.offset.reset": "earliest",
+    "isolation.level": "read_committed",  # as Heliograph's links read by default
 }
 PRODUCER = {
     "batch.size": 500_000,
@@ -69,6 +70,8 @@ class MirrorMaker:
     lane_mark: str | None = None
     ends_itself: bool = False
     tails: bool = True
+    reads_committed: bool = True
+    keeps_offsets: bool = False
 
     def prepare(self, job: CopyJob, pair: ClusterPair, directory: Path) -> Sequence[str]:
         settings = properties(

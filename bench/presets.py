@@ -9,9 +9,21 @@ from bench.scope import Scope
 WORKLOADS = (*RECIPES, *LATENCIES)
 QUICK = Scope(
     workloads=("big", "tiny", "latency"),
-    records={"big": 1_000_000, "tiny": 500_000, "uncompressed": 500_000, "memory": 600},
+    records={
+        "big": 1_000_000,
+        "tiny": 500_000,
+        "uncompressed": 500_000,
+        "transactional": 200_000,
+        "memory": 600,
+    },
 )
 FULL = Scope(
     workloads=WORKLOADS,
-    records={"big": 1_500_000, "tiny": 3_000_000, "uncompressed": 1_500_000, "memory": 2_200},
+    records={
+        "big": 1_500_000,
+        "tiny": 3_000_000,
+        "uncompressed": 1_500_000,
+        "transactional": 500_000,
+        "memory": 2_200,
+    },
 )

@@ -7,6 +7,7 @@ from functools import partial
 from bench import values
 from bench.fill import fill_batches
 from bench.fill_singles import fill_singles
+from bench.fill_transactions import fill_transactions
 from bench.workload import Recipe
 
 BIG = Recipe(
@@ -36,6 +37,16 @@ UNCOMPRESSED = Recipe(
     values=partial(values.random_text, 1000),
     fill=fill_batches,
 )
+TRANSACTIONAL = Recipe(
+    name="transactional",
+    about="200 bytes, not compressed, 100 records a transaction, a tenth of them aborted",
+    partitions=4,
+    records_per_batch=100,
+    codec="none",
+    values=partial(values.random_text, 200),
+    fill=fill_transactions,
+    transactional=True,
+)
 MEMORY = Recipe(
     name="memory",
     about="900 KB, not compressed, one record a batch, 500 partitions: the memory of a lane",
@@ -46,4 +57,4 @@ MEMORY = Recipe(
     fill=fill_batches,
     ours_only=True,
 )
-RECIPES = {each.name: each for each in (BIG, TINY, UNCOMPRESSED, MEMORY)}
+RECIPES = {each.name: each for each in (BIG, TINY, UNCOMPRESSED, TRANSACTIONAL, MEMORY)}

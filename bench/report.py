@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,8 @@ from bench.workload import Workload
 from heliograph import __version__
 from heliograph.lab.jars import DEFAULT_KAFKA
 
-SCHEMA = "heliograph.bench/2"
+SCHEMA = "heliograph.bench/3"
+RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,14 +43,19 @@ class Run:
 
 
 def write(run: Run, directory: Path) -> Path:
+    return write_json({**asdict(run), "aims": [asdict(aim) for aim in run.aims]}, directory)
+
+
+def write_json(content: Mapping[str, object], directory: Path, kind: str = "") -> Path:
+    """With what every result says of itself. `kind`: of what is not a run of `script/bench`."""
     now = datetime.now(UTC)
     directory.mkdir(parents=True, exist_ok=True)
-    path = directory / f"{now:%Y%m%dT%H%M%SZ}.json"
-    path.write_text(json.dumps(as_json(run, now), indent=2) + "\n")
+    path = directory / f"{now:%Y%m%dT%H%M%SZ}{kind and '-' + kind}.json"
+    path.write_text(json.dumps({**_about(now), **content}, indent=2) + "\n")
     return path
 
 
-def as_json(run: Run, now: datetime) -> dict[str, object]:
+def _about(now: datetime) -> dict[str, object]:
     return {
         "schema": SCHEMA,
         "at": now.isoformat(timespec="seconds"),
@@ -62,6 +69,4 @@ def as_json(run: Run, now: datetime) -> dict[str, object]:
             "memory_bytes": psutil.virtual_memory().total,
             "system": platform.platform(),
         },
-        **asdict(run),
-        "aims": [asdict(aim) for aim in run.aims],
     }
