@@ -29,7 +29,7 @@ Result = CopyResult | LatencyResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """`met` is None when something it needs was not measured."""
+    """`met` is None when something it needs was not measured, or nothing is wanted of it."""
 
     name: str
     wanted: str

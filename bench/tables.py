@@ -116,5 +116,5 @@ def _ratio_cell(rounds: Sequence[Result], figure: str) -> str:
 
 def _verdict(aim: Aim) -> str:
     if aim.met is None:
-        return "not measured"
+        return "not measured" if aim.measured == "-" else "no aim"
     return "[green]met[/]" if aim.met else "[red]missed[/]"
