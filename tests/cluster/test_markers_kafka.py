@@ -52,10 +52,24 @@ async def target_on(bootstrap: str, *topics: str) -> AsyncIterator[BatchTarget]:
     client = ClusterClient("target", parse_properties({"bootstrap.servers": bootstrap}))
     client.follow(topics)
     await client.connect()
+    target = BatchTarget(client, "link")
     try:
-        yield BatchTarget(client, "link")
+        for topic in topics:
+            await until_led(target, topic)
+        yield target
     finally:
         await client.aclose()
+
+
+async def until_led(target: BatchTarget, topic: str) -> None:
+    """A broker names itself the leader of a new partition a moment before it takes markers for it."""
+    for partition in itertools.count():
+        where = TopicPartition(topic, partition)
+        leader = target.leader(where)
+        if leader is None:
+            return
+        while where not in await target.log_ends(leader.node, [where]):  # noqa: ASYNC110 - no event tells
+            await asyncio.sleep(0.02)
 
 
 async def fill(
