@@ -1,7 +1,7 @@
 """A model of a classic group's coordinator; no I/O, time is a number.
 
-Owns the coordinator's rules as Kafka has them: sessions, rebalances, who leads, what it has written down when another
-broker takes over from it. The members and the network between are election_world.py's.
+Owns the coordinator's rules as Kafka has them: sessions, rebalances, who leads, who may commit, what it has written
+down when another broker takes over from it. The members and the network between are election_world.py's.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from heliograph.wire.error_codes import ErrorCode
+
+from .group_commits import Commits, refused
 
 Reply = Callable[[Any], None]
 
@@ -37,12 +39,12 @@ class Coordinator:
     began_at: float = 0.0
     ids: Any = field(default_factory=itertools.count)
     written: tuple[dict[str, Member], str, int] = field(default_factory=lambda: ({}, "", 0))
+    commits: Commits = field(default_factory=Commits)
 
     def handle(self, message: Any, now: float, reply: Reply) -> None:
         code = getattr(self, "_" + message.name.removesuffix("Request").lower())(message, now, reply)
         if code is not None:
-            member_id = getattr(message, "member_id", "")
-            reply(SimpleNamespace(error_code=code, assignment=b"", member_id=member_id))
+            reply(refused(message, code))
 
     def tick(self, now: float) -> None:
         for name, member in list(self.members.items()):
@@ -157,7 +159,33 @@ class Coordinator:
         self._remove(leaving.member_id, now)
         return 0
 
+    def _offsetcommit(self, message: Any, now: float, reply: Reply) -> None:
+        code = self._may_commit(message.member_id, message.generation_id_or_member_epoch)
+        if code:
+            reply(self.commits.refused(message, code))
+            return
+        if message.member_id in self.members:
+            self.members[message.member_id].heard_at = now  # it counts as a heartbeat
+        reply(self.commits.commit(message))
+
+    def _may_commit(self, member_id: str, generation: int) -> int:
+        """A member of this generation may, until the next one is formed. Who is no member may while there is none."""
+        if not self.members and generation < 0:
+            return ErrorCode.NONE
+        if not (self.generation or self.members or self.pending):
+            return ErrorCode.ILLEGAL_GENERATION  # GROUP_ID_NOT_FOUND from version 9 on
+        if (code := self._is_of(member_id, generation)) is not None:
+            return code
+        return ErrorCode.REBALANCE_IN_PROGRESS if self.state == "completing" else ErrorCode.NONE
+
+    def _offsetfetch(self, message: Any, _now: float, reply: Reply) -> None:
+        """Anybody may."""
+        reply(self.commits.fetch(message))
+
     def _known(self, message: Any) -> int | None:
-        if message.member_id not in self.members:
+        return self._is_of(message.member_id, message.generation_id)
+
+    def _is_of(self, member_id: str, generation: int) -> int | None:
+        if member_id not in self.members:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.ILLEGAL_GENERATION if message.generation_id != self.generation else None
+        return ErrorCode.ILLEGAL_GENERATION if generation != self.generation else None

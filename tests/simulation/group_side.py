@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from heliograph.model.errors import Disconnected
 from heliograph.wire.error_codes import ErrorCode
+from tests.cluster.group_commits import Commits, group_of, refused
 from tests.cluster.group_model import Coordinator, Reply
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class SimGroup:
         self.node = cluster.nodes[0]
         self._cluster = cluster
         self._world = cluster.world
-        self._coordinator = Coordinator()
+        self._coordinator = Coordinator(commits=Commits(self._has_partition))
         self._loading_until = 0.0
         self._world.after(TICK_S, self._tick)
 
@@ -37,10 +38,21 @@ class SimGroup:
             return
         refusal = self._refusal(node)
         if refusal:
-            reply(SimpleNamespace(error_code=refusal, assignment=b"", member_id=message.member_id))
+            reply(refused(message, refusal))
             return
         self._coordinator.tick(self._world.now)
         self._coordinator.handle(message, self._world.now, reply)
+
+    def _has_partition(self, topic: str, number: int) -> bool:
+        """Topics of our own are not part of a world, and count as there."""
+        found = self._cluster.topics.get(topic)
+        if found is None:
+            return topic.startswith("__")
+        return found.exists and number < len(found.logs)
+
+    def forget(self, topic: str) -> None:
+        """It was deleted, and with it what was committed for it."""
+        self._coordinator.commits.forget(topic)
 
     def _refusal(self, node: int) -> int:
         if node != self.node:
@@ -84,7 +96,7 @@ class GroupConnection:
         elif client.cluster.is_frozen(self._node):
             client.cluster.when_thawed(self._node, self._arrive, message, answer)
         elif not self._is_lost():
-            name = message.key if message.name == "FindCoordinatorRequest" else message.group_id
+            name = message.key if message.name == "FindCoordinatorRequest" else group_of(message)
             group = world.group(client.cluster, name, self._driver.number)
 
             def reply(response: Any) -> None:
