@@ -12,7 +12,8 @@ from heliograph.wire.batch import read_header
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.produce import ProducedPartition, ProduceReply
 
-from .model_broker import Answer, ModelPartition, Waiting
+from .answers import Answer, Waiting
+from .model_broker import ModelPartition
 
 if TYPE_CHECKING:
     from .sim_line import Request, SimLine

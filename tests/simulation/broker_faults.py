@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from heliograph.model.errors import Disconnected
 from tests.wire.batches import make_batch
 
+from .answers import Waiting
 from .group_side import SimGroup
 from .judge import PartitionJudge
-from .model_broker import ModelPartition, Waiting
+from .model_broker import ModelPartition
 from .sim_cluster import SimCluster
 from .source_content import MOST_BYTES
 from .source_log import SourceLog

@@ -14,7 +14,7 @@ from heliograph.wire.fetch import FetchedPartition, FetchReply, FetchWant
 from heliograph.wire.fetch_request import FetchAsk
 from tests.support.model_sessions import OpenFetch
 
-from .model_broker import Fetched
+from .answers import Fetched
 from .sim_client import SimClient
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from heliograph.wire.error_codes import ErrorCode
 
-from .model_broker import Answer, ModelPartition, Waiting
+from .answers import Answer, Waiting
+from .model_broker import ModelPartition
 
 
 class ModelTopic:

@@ -15,6 +15,8 @@ from heliograph.model.errors import CorruptBatch
 from heliograph.wire.batch import MAGIC, BatchHeader, verify_crc
 from heliograph.wire.error_codes import ErrorCode
 
+from .offset_index import INTERVAL_BYTES
+
 _APPEND_TIME = 0x08
 _CRC, _CRC_AT = struct.Struct(">I"), 17
 _ATTRIBUTES, _ATTRIBUTES_AT = struct.Struct(">h"), 21
@@ -42,6 +44,8 @@ class TopicRules:
     min_insync: int = 1
     producer_expiration_ms: int = DAY_MS
     log_append_time: bool = False  # message.timestamp.type
+    deletes: bool = True  # cleanup.policy has delete
+    index_interval_bytes: int = INTERVAL_BYTES
 
 
 def stamped(header: BatchHeader, batch: memoryview, now_ms: int) -> tuple[BatchHeader, memoryview]:

@@ -1,7 +1,8 @@
-"""One broker's copy of the partition: its log, leader epochs and producer state. No idea of the other replicas.
+"""One broker's copy of the partition: its log, leader epochs, producer state. No idea of the other replicas.
 
 A log is read again after a restart and after a truncation: producer state then comes from the last snapshot on disk,
-without what has expired, plus the batches behind it, however old they are.
+without what has expired, plus the batches behind it, however old they are. What was deleted at the log's start is gone
+for readers at once, and for good when the broker has noted it.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from typing import NamedTuple
 
 from heliograph.wire.batch import BatchHeader
 
+from .leader_epochs import LeaderEpochs
+from .offset_index import OffsetIndex
 from .producer_states import ProducerStates
+from .transactions import Transactions
 
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 _EPOCH_AT = 12
-UNDEFINED = -1
 
 
 class Stored(NamedTuple):
@@ -31,11 +34,6 @@ class Snapshot(NamedTuple):
     states: ProducerStates
 
 
-class EpochEnd(NamedTuple):
-    epoch: int
-    end: int
-
-
 @dataclass(slots=True)
 class Replica:
     start: int = 0
@@ -43,13 +41,36 @@ class Replica:
     batches: list[Stored] = field(default_factory=list)
     next_offsets: list[int] = field(default_factory=list)  # of the batches, for searching
     producers: ProducerStates = field(default_factory=ProducerStates)
-    epoch_starts: list[tuple[int, int]] = field(default_factory=list)  # epoch, its first offset
+    transactions: Transactions = field(default_factory=Transactions)
+    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
+    index: OffsetIndex = field(default_factory=OffsetIndex)
     snapshots: list[Snapshot] = field(default_factory=list)
     emptied_to: int = 0  # where the log ends when it holds no batch
+    _positions: list[int] = field(default_factory=list)  # of the batches, in the file
+    _size_bytes: int = 0  # of the file
+    _noted_start: int = 0
+    _deleted: list[Stored] = field(default_factory=list)  # since the start was noted
+
+    @classmethod
+    def beginning_at(cls, offset: int) -> Replica:
+        return cls(start=offset, high_watermark=offset, emptied_to=offset, _noted_start=offset)
 
     @property
     def end(self) -> int:
         return self.next_offsets[-1] if self.next_offsets else self.emptied_to
+
+    @property
+    def stable_end(self) -> int:
+        """The last stable offset: up to where a read_committed consumer may read."""
+        undecided = self.transactions.first_undecided(self.producers, self.high_watermark)
+        if undecided is None:
+            return self.high_watermark
+        if (
+            undecided < self.start
+        ):  # it has lost its beginning; a broker then names a batch, not the offset in it
+            held = self.holding(self.start)
+            undecided = self.start if held is None else held.header.base_offset
+        return min(undecided, self.high_watermark)
 
     # -- writing
 
@@ -66,36 +87,69 @@ class Replica:
 
     def store(self, stored: Stored) -> None:
         """As follower: the batch as the leader has it."""
-        header = stored.header
-        self.begin_epoch(header.leader_epoch)
-        self.batches.append(stored)
-        self.next_offsets.append(header.next_offset)
-        self.producers.note(header, header.base_offset)
+        header, data = stored
+        self.epochs.begin(header.leader_epoch, self.end)
+        self._place(stored)
+        self.index.appended(header.next_offset - 1, self._positions[-1], len(data))
+        ended = self.producers.note(header, data)
+        if ended is not None:
+            self.transactions.ended(ended, self.producers)
 
-    def begin_epoch(self, epoch: int) -> None:
-        if not self.epoch_starts or self.epoch_starts[-1][0] < epoch:
-            self.epoch_starts.append((epoch, self.end))
+    def _place(self, stored: Stored) -> None:
+        self.batches.append(stored)
+        self.next_offsets.append(stored.header.next_offset)
+        self._positions.append(self._size_bytes)
+        self._size_bytes += len(stored.data)
 
     def truncate(self, end: int, now_ms: int, expiration_ms: int) -> None:
         """Drop whole batches until the log ends at or before `end`."""
         while self.next_offsets and self.next_offsets[-1] > end:
             self.next_offsets.pop()
             self.batches.pop()
-        self.epoch_starts = [entry for entry in self.epoch_starts if entry[1] < self.end]
+            self._size_bytes = self._positions.pop()
+        if not self.next_offsets:
+            self.emptied_to = min(self.emptied_to, end)
+        self.start = min(self.start, self.end)
+        self._noted_start = min(self._noted_start, self.start)
+        self.epochs.truncate(self.end)
+        self.index.truncate(self.end)
+        self.transactions.truncate(self.end)
         self.high_watermark = min(self.high_watermark, self.end)
         self._read_again(now_ms, expiration_ms)
 
     def delete_before(self, offset: int) -> None:
+        """DeleteRecords and retention: the start moves, never back."""
+        if offset <= self.start:
+            return
         self.start = offset
         while self.batches and self.next_offsets[0] <= offset:
             self.emptied_to = self.next_offsets.pop(0)
-            self.batches.pop(0)
+            self._deleted.append(self.batches.pop(0))
+            self._positions.pop(0)
+        self.epochs.begin_log_at(offset)
 
     # -- what a disk keeps
 
     def take_snapshot(self) -> None:
         """When a segment is rolled, and at the end of a recovery."""
         self.snapshots.append(Snapshot(self.end, self.producers.snapshot()))
+
+    def note_start(self) -> None:
+        """Once a minute, and when a broker ends in good order."""
+        self._noted_start = self.start
+        self._deleted.clear()
+
+    def forget_start(self) -> None:
+        """It was killed: the log starts where it was noted last, and what was deleted since is there again."""
+        if self._noted_start < self.start:
+            self.start = self._noted_start
+            kept, self.batches = self.batches, []
+            self.next_offsets, self._positions, self._size_bytes = [], [], 0
+            self.emptied_to = self.start
+            self.index = OffsetIndex(self.index.interval_bytes)
+            for stored in [*self._deleted, *kept]:
+                self._place(stored)
+            self._deleted = []
 
     def restart(self, now_ms: int, expiration_ms: int) -> None:
         self.take_snapshot()
@@ -109,7 +163,7 @@ class Replica:
             self.producers = self.snapshots[-1].states.snapshot()
             self.producers.expire(now_ms, expiration_ms)
         for stored in self.batches[self.index_of(from_offset) :]:
-            self.producers.note(stored.header, stored.header.base_offset)
+            self.producers.note(*stored)
 
     # -- reading
 
@@ -129,14 +183,17 @@ class Replica:
             found.append(stored)
         return found
 
-    def end_of_epoch(self, epoch: int) -> EpochEnd:
-        """Where the log's last epoch up to this one ends: how a reader learns that its history is not ours."""
-        if not self.epoch_starts or epoch > self.epoch_starts[-1][0]:
-            return EpochEnd(UNDEFINED, UNDEFINED)
-        if epoch == self.epoch_starts[-1][0]:
-            return EpochEnd(epoch, self.end)
-        higher = next(i for i, (each, _) in enumerate(self.epoch_starts) if each > epoch)
-        return EpochEnd(self.epoch_starts[higher - 1][0] if higher else epoch, self.epoch_starts[higher][1])
+    def aborted_in(self, offset: int, limit: int, max_bytes: int) -> tuple[tuple[int, int], ...]:
+        """What a read_committed fetch tells beside what `read` finds: of all that may overlap it, as far as the broker
+        can say where it ends."""
+        first, behind = self.index_of(offset), self.index_of(limit)
+        if offset >= limit or first >= len(self.batches):
+            return ()
+        begins = self._positions[first]
+        limit_position = self._positions[behind] if behind < len(self._positions) else self._size_bytes
+        wanted_bytes = max(max_bytes, len(self.batches[first].data))
+        bound = self.index.bound_of(min(limit_position, begins + wanted_bytes))
+        return self.transactions.aborted_in(offset, self.end if bound is None else bound)
 
     def common_end(self, other: Replica) -> int:
         """Up to where both logs are the same."""
@@ -145,7 +202,7 @@ class Replica:
             stored = self.batches[at]
             if stored.header.next_offset <= common and other.holding(stored.header.base_offset) == stored:
                 return stored.header.next_offset
-        return max(self.start, other.start) if common else 0
+        return min(common, max(self.start, other.start)) if common else 0
 
     def index_of(self, offset: int) -> int:
         return bisect_right(self.next_offsets, offset)

@@ -12,7 +12,8 @@ from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode
 from tests.support.model_sessions import ModelSessions
 
-from .model_broker import Led, ModelPartition
+from .answers import Led
+from .model_broker import ModelPartition
 from .model_topic import ModelTopic
 from .raw_batch import Sizes
 from .schedule import Do

@@ -17,8 +17,9 @@ from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchReply
 from heliograph.wire.fetch_request import FetchAsk
 
+from .answers import Answer
 from .long_poll import WaitingFetch
-from .model_broker import Answer, ModelPartition
+from .model_broker import ModelPartition
 from .sim_client import NOWHERE, SimClient
 from .sim_line import SimLine
 
@@ -117,7 +118,7 @@ class SimTarget(_Questions):
             view = self.client.replica(where, node).producers(node).get(producer_id)
             if view is None:
                 return None
-            epoch, last_sequence, last_timestamp = view
+            epoch, last_sequence, last_timestamp, *_ = view
             return ProducerState(epoch=epoch, last_sequence=last_sequence, last_timestamp=last_timestamp)
 
         found: ProducerState | None = await self.client.ask(node, read)

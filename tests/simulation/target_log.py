@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from heliograph.wire.batch import BatchHeader
 
-from .model_broker import Answer, ModelPartition, Waiting
+from .answers import Answer, Waiting
+from .model_broker import ModelPartition
 from .model_topic import ModelTopic
 
 if TYPE_CHECKING:

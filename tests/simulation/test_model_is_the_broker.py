@@ -5,43 +5,38 @@ Where they disagree, the broker is right: the simulation is worth as much as thi
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from heliograph.lab.cluster import LabCluster
 from heliograph.wire.error_codes import ErrorCode
-from tests.support.topics import create_topic, delete_records, delete_topic
+from tests.support.topics import create_topic, delete_topic
 
-from .model_broker import ModelPartition, Waiting
+from .answers import Waiting
+from .both import EXPIRING, compare
+from .model_broker import ModelPartition
 from .model_topic import ModelTopic
 from .producer_states import SEQUENCES
-from .raw_batch import Sizes, TopicRules
+from .random_script import random_script
 from .real_partition import RealPartition
 from .requests import (
     FLAWS,
     IDS,
-    MAX_MESSAGE_BYTES,
     OLD_MS,
     AskWithEpoch,
     DeleteRecords,
     Fetch,
     LetExpire,
     Look,
-    ModelScript,
     Produce,
     Restart,
     Step,
     now_ms,
-    random_script,
 )
 
 pytestmark = pytest.mark.kafka
 
-CHECK_INTERVAL_MS = 1_000
-TOPIC_CONFIG = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
-RULES = TopicRules(sizes=Sizes(max_message_bytes=MAX_MESSAGE_BYTES))
 NEXT_SEQUENCES = [Produce(sequence=n) for n in range(7)]
 
 SCRIPTS: dict[str, list[Step]] = {
@@ -156,51 +151,8 @@ EXPIRY: list[Step] = [
 
 @pytest.fixture(scope="module")
 def restartable() -> Iterator[LabCluster]:
-    interval = {"producer.id.expiration.check.interval.ms": str(CHECK_INTERVAL_MS)}
-    with LabCluster.start(name="expiring", properties=interval) as cluster:
+    with LabCluster.start(name="expiring", properties=EXPIRING) as cluster:
         yield cluster
-
-
-class Both:
-    """A cluster's partition and its model, given every step together."""
-
-    def __init__(self, cluster: LabCluster, topic: str) -> None:
-        self._cluster = cluster
-        self._topic = topic
-        self._real = RealPartition(cluster.bootstrap_servers, topic)
-        self._model = ModelScript(ModelPartition("id-1", rules=RULES, now_ms=now_ms))
-
-    async def run(self, script: Sequence[Step]) -> None:
-        async with self._real:
-            await self._real.wait_for_leader()
-            for number, step in enumerate(script):
-                await self._compare(number, step)
-
-    async def _compare(self, number: int, step: Step) -> None:
-        match step:
-            case Restart(killed=killed):
-                epoch, broker = self._real.leader.epoch, self._cluster.brokers[0]
-                broker.kill() if killed else broker.stop()
-                broker.start()
-                leader = await self._real.wait_for_leader(above_epoch=epoch)
-                self._model.perform(step)
-                self._model.partition.elect(leader.node, epoch=leader.epoch)
-            case LetExpire():
-                await asyncio.sleep(2.5 * CHECK_INTERVAL_MS / 1000)
-                self._model.perform(step)
-            case DeleteRecords(before_offset=offset):
-                delete_records(self._cluster.bootstrap_servers, self._topic, 0, before_offset=offset)
-                self._model.perform(step)
-            case _:
-                batch = step.batch(now_ms()) if isinstance(step, Produce) else bytearray()
-                modelled = self._model.perform(step, memoryview(batch))
-                real = await self._real.perform(step, memoryview(batch))
-                assert modelled == real, f"step {number}: {step}"
-
-
-def compare(cluster: LabCluster, topic: str, script: Sequence[Step]) -> None:
-    create_topic(cluster.bootstrap_servers, topic, configs=TOPIC_CONFIG)
-    asyncio.run(Both(cluster, topic).run(script))
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

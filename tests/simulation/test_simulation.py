@@ -9,9 +9,10 @@ import sys
 
 import pytest
 
+from .answers import Waiting
 from .faults import Faults
 from .many import FLOORS, in_words, lost_races, merged_in, run_many, too_small
-from .model_broker import ModelPartition, Waiting
+from .model_broker import ModelPartition
 from .model_topic import ModelTopic
 from .plan import plan_of
 from .planted import BUGS, find
