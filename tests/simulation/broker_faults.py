@@ -51,6 +51,8 @@ class BrokerFaults:
             "source recreated": self._recreate_source,
             "rights are lost": self._take_rights,
             "target takes less": self._lower_sizes,
+            "source's retention": self._retain,
+            "retention overtakes": self._overtake,
         }
 
     def _later(self, least_s: float, most_s: float, do: Callable[..., None], *what: object) -> None:
@@ -230,6 +232,8 @@ class BrokerFaults:
     def _recreate_target(self) -> None:
         topic = self._target_cluster.topics[self._loud.key.target_topic]
         topic.delete()
+        for group in self._world.groups:
+            group.forget(topic.name)
         for judge in self._siblings():
             judge.target_recreated()
         self._later(*self._world.plan.conditions.gone_s, self._create_target)
@@ -273,6 +277,28 @@ class BrokerFaults:
         for cluster in self._world.clusters.values():
             for sessions in cluster.sessions.values():
                 sessions.forget_all()
+
+    def _retain(self) -> None:
+        """Of what was copied the source deletes some."""
+        judge = self._chance.choice(self._world.judges)
+        borders = self._borders(judge, 0, judge.copied_to)
+        if borders:
+            judge.source.retain_from(self._chance.choice(borders))
+
+    def _overtake(self) -> None:
+        """The source deletes what was not copied yet, and all before it."""
+        judge, source = self._loud, self._loud.source
+        borders = self._borders(judge, judge.copied_to + 1, source.readable_end)
+        if judge.copied_to <= source.start or not borders:
+            self._later(0.2, 0.4, self._overtake)
+            return
+        judge.records_lost()
+        source.retain_from(self._chance.choice(borders))
+
+    def _borders(self, judge: PartitionJudge, first: int, last: int) -> list[int]:
+        """Where a batch of its source ends, and another one may be the log's first."""
+        ends = (each.header.next_offset for each in judge.source.log)
+        return [end for end in ends if first <= end <= last]
 
     def _truncate_source(self) -> None:
         self._loud.source.cut(self._chance.random(), regrows=self._world.plan.regrows_at_once)

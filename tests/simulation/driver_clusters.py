@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.cluster.log_reads import LogSpan
 from heliograph.cluster.properties import parse_properties
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.finding import Finding
@@ -20,8 +20,12 @@ from heliograph.model.producer_id import producer_id
 
 from .group_side import GroupConnection
 from .model_broker import ModelPartition
+from .model_topic import ModelTopic
+from .replica import Stored
 from .sim_client import SimClient
-from .sim_ports import _span
+from .sim_questions import span_of
+from .source_log import SourceLog
+from .to_come import state_of
 
 if TYPE_CHECKING:
     from .sim_driver import SimDriver
@@ -94,7 +98,7 @@ class DriverClusters(Clusters):
             theirs = target.topics[topic.name]
             ours = producer_id(source.cluster_id, topic.name)
             pairs = zip(topic.logs, theirs.logs, strict=True)
-            sights = {n: _sight(a.partition, b.partition, ours) for n, (a, b) in enumerate(pairs)}
+            sights = {n: _sight(a, b.partition, ours) for n, (a, b) in enumerate(pairs)}
             # What the topic is created with is what the source's has: both take batches of one size.
             config = TopicConfig(own=topic.configs, effective=topic.configs)
             sources.append(
@@ -116,39 +120,42 @@ class DriverClusters(Clusters):
         )
 
 
-def _sight(source: ModelPartition | None, target: ModelPartition | None, ours: int) -> PartitionSight:
-    assert source is not None
-    span = _read(source)
+def _sight(source: ModelTopic, target: ModelPartition | None, ours: int) -> PartitionSight:
+    assert isinstance(source, SourceLog)
+    assert source.partition is not None
+    span = _read(source.partition)
     if span is None:
         return PartitionSight(source=None, source_end=None, unreadable="the source has no leader")
+    source_end = min(source.readable_end, span.high_watermark)
     if target is None:
-        return PartitionSight(source=span, source_end=span.high_watermark)
+        return PartitionSight(source=span, source_end=source_end)
     found = _read(target)
     if found is None or found.high_watermark != found.end:
         words = "the target has no leader, or is being written"
-        return PartitionSight(source=span, source_end=span.high_watermark, target=found, unreadable=words)
-    last = target.leader_replica.holding(found.end - 1) if found.end else None
+        return PartitionSight(source=span, source_end=source_end, target=found, unreadable=words)
+    last = _last_data(target)
     view = target.producers(target.truth.leader).get(ours)
-    state = (
-        ProducerState(epoch=view.epoch, last_sequence=view.last_sequence, last_timestamp=view.last_timestamp)
-        if view is not None
-        else None
-    )
     return PartitionSight(
         source=span,
-        source_end=span.high_watermark,
+        source_end=source_end,
         target=found,
         last_batch=LastBatch(producer_id=last.header.producer_id, last_sequence=last.header.last_sequence)
         if last is not None
         else None,
-        producer=state,
+        producer=state_of(view) if view is not None else None,
     )
+
+
+def _last_data(partition: ModelPartition) -> Stored | None:
+    """The last batch of records: behind it there may be markers."""
+    readable = (each for each in reversed(partition.leader_replica.batches) if not each.header.is_control)
+    return next(readable, None)
 
 
 def _read(partition: ModelPartition) -> LogSpan | None:
     """By its leader, None while there is none."""
     node, epoch = partition.truth
     try:
-        return None if node in partition.down else _span(partition, node, epoch)
+        return None if node in partition.down else span_of(partition, node, epoch)
     except (RequestFailed, ProtocolError):
         return None

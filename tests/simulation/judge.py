@@ -1,10 +1,12 @@
 """The one judge: P1 to P4 of every target log, at every step and at the end; and that each copy ends or says why not.
 
-P1, P2, P4  up to the high watermark every record of the target is the source's at the same offset, and none is missing
+P1, P2, P4  up to the high watermark every record of the target is the source's at the same offset, and none is missing;
+            where the source has nothing to copy, the target has a marker, or its log starts behind it
 P5          in batches of the source's codec, however many of its batches are in one
 P3, P6      where the logs were changed from outside, the copy is stopped, with a reason that the fault explains, and
             nobody went on behind it
-liveness    when the faults are over, all is copied, or the partition was stopped as above
+liveness    when the faults are over, all is copied, or the partition was stopped as above; a copy that waits for a
+            transaction that nobody ends says that it is caught up
 """
 
 from __future__ import annotations
@@ -13,13 +15,18 @@ from typing import TYPE_CHECKING
 
 from heliograph.cluster.properties import ClientProperties
 from heliograph.model.partition import MirrorPartition
+from heliograph.model.policy import OnLoss
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.batch import BatchHeader, read_header
 from heliograph.wire.error_codes import ErrorCode
 
+from .alignment_judge import AlignmentJudge
+from .consumer_view import view_of
 from .model_broker import ModelPartition
+from .plan import Content
 from .raw_batch import DAY_MS
-from .replica import Stored
+from .record_reader import SeenRecord
+from .replica import Replica, Stored
 from .source_content import BIG_AT
 from .source_history import SourceHistory
 from .source_log import SourceLog
@@ -38,6 +45,8 @@ EXPLAINED: dict[str, set[StopReason]] = {
     "source recreated": {*_CHANGED, StopReason.DIVERGED, StopReason.RECREATED, StopReason.HOLES},
     "target stamps its time": {StopReason.TOPIC_CONFIG, StopReason.ANCHOR},
     "rights are lost": {StopReason.REFUSED},
+    "retention overtakes": {StopReason.LOST},
+    "no markers": {StopReason.REFUSED},
     "big": {StopReason.TOO_LARGE},
     "big and old": {StopReason.TOO_LARGE},
     "future": {StopReason.TIMESTAMP},
@@ -51,7 +60,7 @@ class Wrong(Exception):
 
 class PartitionJudge:
     def __init__(
-        self, world: World, key: MirrorPartition, kind: str, source: SourceLog, target: TargetLog
+        self, world: World, key: MirrorPartition, content: Content, source: SourceLog, target: TargetLog
     ) -> None:
         self.key = key
         self.source = source
@@ -61,23 +70,35 @@ class PartitionJudge:
         self.out_of_order = 0  # appends that were refused so: somebody was first
         self.stops: dict[str, str] = {}  # what copiers of it have met: reason, words
         self._world = world
-        self.kind = kind
+        self.kind = content.kind
+        self._content = content
         self._seen: tuple[str, int, int] = ("", -1, -1)
         self._judged_batches = 0
         self._foreign: tuple[ModelPartition, int] | None = None
         self._behind_foreign = 0
         self._misplaced: tuple[ModelPartition, int] | None = None
-        self._history = SourceHistory(source)
+        continues = (
+            next(link for link in world.links if link.name == key.link).policy.on_loss is OnLoss.CONTINUE
+        )
+        self._history = SourceHistory(source, fills_lost=continues)
+        self._alignment = AlignmentJudge(source)
         self._found_identical: tuple[object, ...] = ()
         self._target_recreated = False
         self._target_stamps = False
         self._rights_lost = False
+        self._records_lost = False
         self._stamped = 0
         self._raced_over_old = False
         source.on_cut = self.source_changed
+        source.on_retention = self._history.retain_from
         target.judge = self
 
     # -- what the faults tell
+
+    @property
+    def copied_to(self) -> int:
+        """All before it is on the target, for good."""
+        return 0 if self.target.partition is None else self.target.partition.leader_replica.high_watermark
 
     @property
     def brokers_are_well(self) -> bool:
@@ -123,6 +144,10 @@ class PartitionJudge:
     def rights_lost(self) -> None:
         self._rights_lost = True
 
+    def records_lost(self) -> None:
+        """Retention has deleted what was not copied yet."""
+        self._records_lost = True
+
     def source_changed(self, at: int) -> None:
         """From this offset on the source holds, or will hold, something else."""
         self._history.change(at)
@@ -131,7 +156,8 @@ class PartitionJudge:
     def loud(self) -> bool:
         """A fault has happened after which the copier need only be loud."""
         changed = self._target_recreated or self._target_stamps or self._history.changed_at is not None
-        return bool(self._foreign or self._misplaced or changed or self._rights_lost)
+        taken = self._rights_lost or self._records_lost
+        return bool(self._foreign or self._misplaced or changed or taken)
 
     # -- at every step
 
@@ -159,12 +185,12 @@ class PartitionJudge:
             return
         if foreign_end is not None and stored.header.next_offset >= foreign_end:
             return
-        if self._target_recreated and not self._world.plan.produces_by_id:
-            return
+        if self._target_recreated and (stored.header.is_control or not self._world.plan.produces_by_id):
+            return  # markers go by the topic's name
         if self._target_stamps and stored.header.is_log_append_time:
             self._count_stamped()
             return
-        if differs := self._history.differs(stored):
+        if (differs := self._history.differs(stored)) and not self._alignment.is_filler(stored):
             raise Wrong(
                 f"P2, P5: {self.key}: the target's batch [{offset}, {stored.header.next_offset}) {differs}"
                 f" (high watermark {self._seen[2]})"
@@ -178,10 +204,15 @@ class PartitionJudge:
                 f"P5: {self.key}: {self._stamped} batches were appended though the target stamps its time"
             )
 
-    def appended(self, partition: ModelPartition, offset: int, records: int) -> None:
-        """A copier's batch is in a log."""
-        stored = None if self.loud else self.source.holding(offset)
-        self.merges += stored is not None and records > stored.header.next_offset - offset
+    def appended(self, partition: ModelPartition, node: int, stored: Stored, *, unaware: bool) -> None:
+        """A copier's batch or marker is in a log. `unaware`: it has not heard of an unclean election."""
+        offset = stored.header.base_offset
+        theirs = None if self.loud else self.source.holding(offset)
+        self.merges += theirs is not None and stored.header.next_offset > theirs.header.next_offset
+        if unaware and self._is_misplaced(stored):
+            self.misplaced_unawares(partition, offset)
+        if self._alignment.concerned and not self.loud and not stored.header.is_control:
+            self._judge_alignment(partition.replicas[node], stored)
         foreign_end = self._foreign_end(partition)
         if foreign_end is None or offset < foreign_end:
             return
@@ -189,6 +220,26 @@ class PartitionJudge:
         limit = IN_FLIGHT * self._world.lanes_ever
         if self._behind_foreign > limit:
             raise Wrong(f"P6: {self.key}: more than {limit} batches were appended behind a foreign record")
+
+    def _is_misplaced(self, stored: Stored) -> bool:
+        """A batch was meant for the offset that is its sequence number, as long as there was no gap."""
+        out_of_step = stored.header.base_offset != stored.header.base_sequence and not self._content.has_gaps
+        return out_of_step or bool(self._history.differs(stored) and not self._alignment.is_filler(stored))
+
+    def _judge_alignment(self, replica: Replica, stored: Stored) -> None:
+        if not self._history.differs(stored):
+            wrong = self._alignment.copied(replica, stored)
+        elif self._alignment.is_filler(stored):
+            wrong = self._alignment.filled(replica, stored)
+        else:
+            return  # that is for `look`
+        if wrong:
+            raise Wrong(f"alignment: {self.key}: the batch at {stored.header.base_offset} {wrong}")
+
+    def deleted(self, before_offset: int) -> None:
+        """A copier has moved the start of the target's log."""
+        if not self.loud and (wrong := self._alignment.deleted(before_offset)):
+            raise Wrong(f"alignment: {self.key}: a copier {wrong}")
 
     def refused(self, error: int, header: BatchHeader) -> None:
         """A copier's batch is not taken, for this reason."""
@@ -206,13 +257,17 @@ class PartitionJudge:
     @property
     def done(self) -> bool:
         """Nothing more is to come."""
-        return self.source.complete and (self._identical() or self._stopped())
+        return self.source.complete and ((self._identical() and self._says_so()) or self._stopped())
 
     def conclude(self) -> None:
         self._explain_stops()
         if self._must_have_met_rival and StopReason.RIVAL not in self.stops:
             raise Wrong(f"P6: {self.key}: two raced over old records, and nobody says so: {self._how_far()}")
-        if self._identical() or (self._stopped() and self._may_stop()):
+        if self._identical():
+            self._compare_views()
+            if self._says_so():
+                return
+        elif self._stopped() and self._may_stop():
             return
         if self.loud:
             raise Wrong(f"P6: {self.key}: neither stopped nor identical: {self._how_far()}")
@@ -223,7 +278,28 @@ class PartitionJudge:
         return self._world.plan.bounds.rivals and self._raced_over_old
 
     def _may_stop(self) -> bool:
-        return self.loud or self.kind in EXPLAINED or self._must_have_met_rival
+        return self.loud or self.kind in EXPLAINED or self._must_have_met_rival or self._cannot_fill
+
+    @property
+    def _cannot_fill(self) -> bool:
+        return self._content.has_gaps and not self._world.plan.gaps.may_mark
+
+    def _says_so(self) -> bool:
+        """Where a transaction hangs: that the copy has all there is to copy."""
+        rows = [row for active, row in self._world.rows_of(self.key) if active]
+        return not self.source.hangs or any(row.state is PartitionState.CAUGHT_UP for row in rows)
+
+    def _compare_views(self) -> None:
+        """A consumer reads the same of both logs, whether or not it asks the target for committed records only."""
+        target, source = self.target.partition, self.source.partition
+        if target is None or source is None or not (self._content.has_gaps or self._alignment.concerned):
+            return
+        start = max(target.leader_replica.start, source.leader_replica.start)
+        wanted = _from(start, view_of(source, committed=self.source.committed))
+        for committed in (True, False):
+            if _from(start, view_of(target, committed=committed)) != wanted:
+                how = "read_committed" if committed else "read_uncommitted"
+                raise Wrong(f"P1: {self.key}: a {how} consumer of the target reads something else")
 
     def _explain_stops(self) -> None:
         explained = EXPLAINED.get(self.kind, set())
@@ -231,6 +307,8 @@ class PartitionJudge:
             explained = explained | EXPLAINED[self._world.plan.loud or "foreign writer"]
         if self._must_have_met_rival:
             explained = explained | {StopReason.RIVAL}
+        if self._cannot_fill:
+            explained = explained | EXPLAINED["no markers"]
         for _, row in self._world.rows_of(self.key):
             if row.reason is not None:
                 self.stops.setdefault(row.reason, row.error or "")
@@ -243,11 +321,11 @@ class PartitionJudge:
         if partition is None or source is None:
             return False
         replica, log = partition.leader_replica, self.source.log
-        if not replica.end == replica.high_watermark == source.leader_replica.end:
+        if not replica.end == replica.high_watermark == self.source.readable_end:
             return False
-        if not log:
-            return True
-        state = (partition, partition.truth.epoch, replica.end, source, log[-1])
+        if replica.start > self.source.start:
+            return False
+        state = (partition, partition.truth.epoch, replica.end, source, log[-1] if log else None)
         if state != self._found_identical and not any(map(self._history.differs_now, replica.batches)):
             self._found_identical = state
         return state == self._found_identical
@@ -267,4 +345,8 @@ class PartitionJudge:
             for lane in self._world.lanes
             if lane.lane is not None and (copy := lane.lane.copies.get(self.key)) is not None
         ]
-        return f"{ends} of {self.source.end}; {', '.join(phases) or 'no copier'}"
+        return f"{ends} of {self.source.readable_end}; {', '.join(phases) or 'no copier'}"
+
+
+def _from(offset: int, view: dict[int, SeenRecord]) -> dict[int, SeenRecord]:
+    return {at: record for at, record in view.items() if at >= offset}

@@ -16,6 +16,7 @@ from tests.support.model_sessions import OpenFetch
 
 from .answers import Fetched
 from .sim_client import SimClient
+from .to_come import with_aborted
 
 
 @dataclass(slots=True, eq=False)
@@ -27,6 +28,7 @@ class WaitingFetch:
     ask: FetchAsk
     max_bytes: int
     answer: asyncio.Future[FetchReply]
+    committed: bool = False
     opened: OpenFetch | None = None  # since the broker has begun with it
     wheres: frozenset[tuple[str, int]] = frozenset()
     over: bool = False
@@ -85,21 +87,20 @@ class WaitingFetch:
         buffer = _one_buffer(client, [records for _, _, records in read])
         partitions, at = [], 0
         for where, fetched, records in read:
-            watermark, view = fetched.high_watermark, buffer[at : at + len(records)]
+            view = buffer[at : at + len(records)]
             at += len(records)
-            partitions.append(
-                FetchedPartition(
-                    *where,
-                    fetched.error,
-                    watermark,
-                    watermark,
-                    fetched.start,
-                    -1,
-                    view,
-                    fetched.diverging,
-                    None,
-                )
+            told = FetchedPartition(
+                *where,
+                fetched.error,
+                fetched.high_watermark,
+                fetched.stable_end,
+                fetched.start,
+                -1,
+                view,
+                fetched.diverging,
+                None,
             )
+            partitions.append(with_aborted(told, fetched.aborted))
         return partitions
 
     def _fetch(self, client: SimClient, where: TopicPartition, want: FetchWant, max_bytes: int) -> Fetched:
@@ -115,6 +116,7 @@ class WaitingFetch:
             leader_epoch=want.leader_epoch,
             last_fetched_epoch=want.last_fetched_epoch,
             max_bytes=max_bytes,
+            committed=self.committed,
         )
 
 

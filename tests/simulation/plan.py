@@ -6,8 +6,19 @@ import random
 from dataclasses import dataclass, replace
 
 from .conditions import ORDINARY, UNBOUND, Bounds, Conditions
+from .gap_plan import (
+    IN_RANDOM_PLANS,
+    LOUD_FAULTS,
+    NO_GAPS,
+    Gaps,
+    faults_of,
+    gaps_of,
+    log_starts_of,
+    styles_of,
+)
 from .merging_plan import NO_MERGING, Merging, codecs_of, merging_of
 from .source_content import AGES_HOURS, BATCHES, KINDS, PLAIN
+from .source_transactions import NO_TRANSACTIONS
 
 FAULTS_FROM_S, FAULTS_UNTIL_S = 4.0, 90.0
 GROWN_BY_S = 85.0
@@ -65,6 +76,7 @@ LOUD = (
     "target stamps its time",
     "rights are lost",
 )
+ALL_LOUD = (*LOUD, *LOUD_FAULTS)
 # Of these, those that stop every partition of the topic.
 LOUD_FOR_TOPIC = ("target recreated", "source recreated", "target stamps its time", "rights are lost")
 # Kinds of content that the target can always compare: what a race without an election needs.
@@ -86,10 +98,18 @@ class Rhythm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
+    """`transactions`: how its producers write (source_transactions.py). `log_start`: where its log starts at first."""
+
     kind: str
     rhythm: Rhythm
     batches: int = BATCHES
     codecs: str = PLAIN
+    transactions: str = NO_TRANSACTIONS
+    log_start: int = 0
+
+    @property
+    def has_gaps(self) -> bool:
+        return bool(self.transactions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +139,7 @@ class Plan:
     conditions: Conditions = ORDINARY
     bounds: Bounds = UNBOUND
     merging: Merging = NO_MERGING
+    gaps: Gaps = NO_GAPS
     fewest_appends: int = 0  # until as many were executed the sources grow on
 
     @property
@@ -127,11 +148,32 @@ class Plan:
 
 
 def plan_of(seed: int) -> Plan:
+    return with_gaps(_plan_of(seed)) if IN_RANDOM_PLANS else _plan_of(seed)
+
+
+def with_gaps(plan: Plan) -> Plan:
+    """The same, but for transactions, log starts above 0, and what comes with them. Where only the sequence tells that
+    a record is too many, there are none: a gap takes no sequence."""
+    styles, starts = styles_of(plan.seed, PARTITIONS), log_starts_of(plan.seed, PARTITIONS)
+    drawn = iter(zip(styles, starts, strict=True))
+
+    def with_its(content: Content) -> Content:
+        style, start = next(drawn)
+        if content.kind == "alike":
+            return content
+        return replace(content, transactions=style, log_start=start)
+
+    topics = tuple(tuple(map(with_its, topic)) for topic in plan.topics)
+    faults = sorted([*plan.faults, *faults_of(plan.seed, FAULTS_FROM_S, FAULTS_UNTIL_S)])
+    return replace(plan, topics=topics, faults=tuple(faults), gaps=gaps_of(plan.seed))
+
+
+def _plan_of(seed: int) -> Plan:
     chance = random.Random(seed)
     brokers = chance.choice((1, 3, 3))
     racing = chance.random() < 0.2
     topics = _topics(chance, COMPARED_KINDS if racing else KINDS, codecs_of(seed, PARTITIONS))
-    loud = chance.choice(LOUD) if chance.random() < 0.4 else ""
+    loud = chance.choice(ALL_LOUD if IN_RANDOM_PLANS else LOUD) if chance.random() < 0.4 else ""
     quiet = QUIET + QUIET_WITH_REPLICAS * 2 if brokers > 1 else QUIET
     count = chance.choice((FEWEST_FAULTS, 7, 10, 16))
     faults = [(_when(chance), chance.choice(quiet)) for _ in range(count)]

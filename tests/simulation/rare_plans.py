@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from .plan import ABSENCES_S, COMPARED_KINDS, FAULTS_FROM_S, FAULTS_UNTIL_S, LOUD, Content, Plan, Rhythm
+from .plan import ABSENCES_S, ALL_LOUD, COMPARED_KINDS, FAULTS_FROM_S, FAULTS_UNTIL_S, Content, Plan, Rhythm
 
 
 def of_kinds(plan: Plan, *kinds: str, rhythm: Rhythm | None = None) -> Plan:
@@ -33,14 +33,14 @@ def loud(plan: Plan, *kinds: str) -> Plan:
     """With one of these faults in the middle of the others; on content that alone stops nothing."""
     chance = random.Random(plan.seed)
     kind = chance.choice(kinds)
-    others = [fault for fault in plan.faults if fault[1] not in LOUD]
+    others = [fault for fault in plan.faults if fault[1] not in ALL_LOUD]
     faults = sorted([*others, (chance.uniform(10.0, 80.0), kind)])
     return replace(of_kinds(plan, "fresh", "older, then fresh"), faults=tuple(faults), loud=kind)
 
 
 def quiet(plan: Plan) -> Plan:
     """Without faults that stop a partition."""
-    return replace(plan, faults=tuple(fault for fault in plan.faults if fault[1] not in LOUD), loud="")
+    return replace(plan, faults=tuple(fault for fault in plan.faults if fault[1] not in ALL_LOUD), loud="")
 
 
 def racing(plan: Plan, *kinds: str, rhythm: Rhythm | None = None) -> Plan:

@@ -1,6 +1,7 @@
 """A process's client of one cluster: its view of the metadata, and questions that travel to a broker and back.
 
-Plays cluster.ClusterClient for whoever needs leaders, refreshes and answers; what is asked is sim_ports.py's.
+Plays cluster.ClusterClient for whoever needs leaders, refreshes and answers; what is asked is sim_questions.py's and
+the ports'.
 """
 
 from __future__ import annotations

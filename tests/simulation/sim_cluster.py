@@ -81,6 +81,7 @@ class SimCluster:
         self.unaware_until = 0.0  # a broker that has just begun knows no topic, and says so
         self.topics: dict[str, SimTopic] = {}
         self.sessions = {node: ModelSessions() for node in nodes}
+        self.takes_markers = True  # from those who copy
         self._frozen: dict[int, list[tuple[Do, tuple[object, ...]]]] = {}
 
     # -- brokers

@@ -19,9 +19,11 @@ from heliograph.engine.frames import Message
 from heliograph.engine.lane_orders import LaneOrders
 
 from .control_wires import BROKEN, CLOSED, END, ControlWire
+from .marker_line import MarkerLine
 from .sim_client import SimClient
 from .sim_line import SimLine
-from .sim_ports import SimSource, SimTarget
+from .sim_source import SimSource
+from .sim_target import SimTarget
 from .virtual_loop import Process
 
 if TYPE_CHECKING:
@@ -127,8 +129,11 @@ class SimLane(Process):
     # -- for faults and the judge
 
     @property
-    def lines(self) -> list[SimLine]:
-        return [line for target in self._targets for line in target.lines.values() if not line.closed]
+    def lines(self) -> list[SimLine | MarkerLine]:
+        lines: list[SimLine | MarkerLine] = []
+        for target in self._targets:
+            lines += [*target.lines.values(), *target.marker_lines.values()]
+        return [line for line in lines if not line.closed]
 
     @property
     def has_kernels(self) -> bool:

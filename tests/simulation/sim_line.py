@@ -24,7 +24,7 @@ from .broker_channel import Channel
 from .target_log import TargetLog
 
 if TYPE_CHECKING:
-    from .sim_ports import SimTarget
+    from .sim_target import SimTarget
 
 
 @dataclass(slots=True, eq=False)

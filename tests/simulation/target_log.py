@@ -6,20 +6,25 @@ Owns when things happen at the partition's replicas; what follows from them is t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from heliograph.wire.batch import BatchHeader
 
-from .answers import Answer, Waiting
+from .answers import Answer, Deleting, Waiting
 from .model_broker import ModelPartition
 from .model_topic import ModelTopic
 
 if TYPE_CHECKING:
-    from .broker_channel import Channel
     from .judge import PartitionJudge
     from .sim_cluster import SimCluster
 
 FOLLOWER_S = 0.02  # between a follower's fetches that bring nothing while something is due
+
+
+class Awaiting(Protocol):
+    """Who waits for followers."""
+
+    def look(self) -> None: ...
 
 
 class TargetLog(ModelTopic):
@@ -28,7 +33,8 @@ class TargetLog(ModelTopic):
         self.judge: PartitionJudge
         self.lagging: set[int] = set()  # followers that do not fetch
         self.appends = 0
-        self._waiters: dict[Channel, None] = {}
+        self.markers = 0
+        self._waiters: dict[Awaiting, None] = {}
         self._cluster = cluster
         self._world = cluster.world
         self._replicating: set[int] = set()
@@ -78,27 +84,42 @@ class TargetLog(ModelTopic):
         self._replicate_soon()
 
     def executed(self, answer: Answer | Waiting, believed_epoch: int, header: BatchHeader) -> None:
-        """An append of a lane that believed in this leader epoch, and meant the batch for the offset that is its
-        sequence number."""
-        partition, wanted_offset = self.partition, header.base_sequence
+        """An append of a lane that believed in this leader epoch."""
         if not isinstance(answer, Waiting):
             self.judge.refused(answer.error, header)
             return
-        assert partition is not None
         self.appends += 1
-        if answer.base_offset != wanted_offset and believed_epoch < partition.unclean_epoch:
-            self.judge.misplaced_unawares(partition, answer.base_offset)
-        self.judge.appended(partition, answer.base_offset, header.records_count)
+        self._tell_judge(answer, believed_epoch)
         self.appended()
+
+    def marked(self, waiting: Waiting, believed_epoch: int) -> None:
+        """A marker of a lane that believed in this leader epoch was appended."""
+        self.markers += 1
+        self._tell_judge(waiting, believed_epoch)
+        self.appended()
+
+    def _tell_judge(self, waiting: Waiting, believed_epoch: int) -> None:
+        partition = self.partition
+        assert partition is not None
+        stored = partition.replicas[waiting.node].holding(waiting.base_offset)
+        if stored is not None:
+            self.judge.appended(
+                partition, waiting.node, stored, unaware=believed_epoch < partition.unclean_epoch
+            )
+
+    def deleted(self, deleting: Deleting) -> None:
+        """A lane has moved the log's start."""
+        self.judge.deleted(deleting.offset)
+        self.changed()
 
     def appended(self) -> None:
         self.judge.look()
         self._replicate_soon()
 
-    def await_followers(self, channel: Channel) -> None:
+    def await_followers(self, channel: Awaiting) -> None:
         self._waiters[channel] = None
 
-    def await_no_more(self, channel: Channel) -> None:
+    def await_no_more(self, channel: Awaiting) -> None:
         self._waiters.pop(channel, None)
 
     # -- followers
@@ -127,8 +148,13 @@ class TargetLog(ModelTopic):
         before = (replica.end, replica.high_watermark, leader.high_watermark)
         if not self._cluster.is_frozen(partition.truth.leader):
             partition.replicate(node)
+        replica = partition.replicas[node]  # it may have begun anew
         if before != (replica.end, replica.high_watermark, leader.high_watermark):
             self.changed()
-        elif leader.high_watermark < leader.end or replica.end != leader.end:
+        elif (
+            leader.high_watermark < leader.end
+            or replica.end != leader.end
+            or -1 < partition.start_seen_of(node) < leader.start
+        ):
             self._replicating.add(node)
             self._world.after(FOLLOWER_S, self._replicate, partition, node)

@@ -11,6 +11,7 @@ import pytest
 
 from .answers import Waiting
 from .faults import Faults
+from .gap_plan import IN_RANDOM_PLANS, LOUD_FAULTS, QUIET_FAULTS
 from .many import FLOORS, in_words, lost_races, merged_in, run_many, too_small
 from .model_broker import ModelPartition
 from .model_topic import ModelTopic
@@ -80,8 +81,10 @@ def test_a_seed_tells_the_same_story_in_every_process() -> None:
 
 
 def test_the_seeds_meet_every_kind_of_fault() -> None:
+    """Those that come with gaps as soon as plans have some."""
     met = {kind for seed in range(SEEDS) for _, kind in plan_of(seed).faults}
-    assert met == Faults(World(plan_of(0))).kinds
+    of_gaps = set() if IN_RANDOM_PLANS else {*QUIET_FAULTS, *LOUD_FAULTS}
+    assert met == Faults(World(plan_of(0))).kinds - of_gaps
 
 
 def test_an_append_by_id_never_reaches_a_recreated_topic() -> None:

@@ -62,7 +62,7 @@ class Watch:
             return
         at = target.leader_replica.high_watermark
         was_at, since = self._stood.get(judge.key, (-1, now))
-        waits = at < judge.source.end and judge.brokers_are_well
+        waits = at < judge.source.readable_end and judge.brokers_are_well
         if at != was_at or not waits:
             since = now
         self._stood[judge.key] = (at, since)

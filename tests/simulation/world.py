@@ -10,7 +10,7 @@ be told again, with a trace.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,15 +18,17 @@ from typing import Any, NamedTuple
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition, TopicPartition
 from heliograph.model.partition_status import PartitionStatus
+from heliograph.model.policy import Isolation
 from heliograph.model.settings import Settings, SparkSettings
 
 from .faults import Faults
+from .gap_plan import Gaps
 from .group_side import SimGroup
 from .judge import PartitionJudge, Wrong
 from .long_poll import WaitingFetch
 from .model_broker import ModelPartition
 from .outside import in_the_place_of_the_outside
-from .plan import FAULTS_UNTIL_S, Plan, plan_of
+from .plan import FAULTS_UNTIL_S, Content, Plan, plan_of
 from .raw_batch import FOREVER_MS, HOUR_MS, TopicRules
 from .schedule import Schedule
 from .sim_cluster import SimCluster
@@ -95,9 +97,10 @@ class World(Schedule):
         self.broker_jump_ms = 0
         self.mended = False
         self.last_arrival = 0.0  # of an append at a broker
+        self.links = _with_policies(plan.gaps)
         self.settings = Settings(
             clusters=dict.fromkeys(CLUSTERS, PROPERTIES),
-            links=LINKS,
+            links=self.links,
             spark=SparkSettings(),
             lanes=plan.lanes,
             lane_memory_bytes=plan.conditions.lane_memory_bytes,
@@ -116,22 +119,25 @@ class World(Schedule):
         }
         self._first_sizes = dict(self.sizes)
         self.judges: list[PartitionJudge] = []
-        for link, contents in zip(LINKS, plan.topics, strict=True):
-            self._make_topics(link, [content.kind for content in contents], contents)
+        self.clusters["nyc"].takes_markers = plan.gaps.may_mark
+        for link, contents in zip(self.links, plan.topics, strict=True):
+            self._make_topics(link, contents)
         self.drivers: list[SimDriver] = []
         self.faults = Faults(self)
         self.watch = Watch(self)
         self.after(MEND_S, self._mend)
         self.after(plan.expire_every_s, self._expire_producers)
 
-    def _make_topics(self, link: Link, kinds: list[str], contents: Any) -> None:
+    def _make_topics(self, link: Link, contents: Sequence[Content]) -> None:
         (name,) = link.topics
+        kinds = [content.kind for content in contents]
         source, target = self.clusters[link.source], self.clusters[link.target]
         brokers = source.nodes
 
         def sources(number: int, topic_id: str) -> ModelPartition:
             order = brokers[number % len(brokers) :] + brokers[: number % len(brokers)]
-            return ModelPartition(topic_id, brokers=order[:2], now_ms=lambda: self.wall_ms)
+            rules = TopicRules(index_interval_bytes=self.plan.gaps.index_bytes)
+            return ModelPartition(topic_id, brokers=order[:2], rules=rules, now_ms=lambda: self.wall_ms)
 
         def targets(number: int, topic_id: str) -> ModelPartition:
             order = brokers[number % len(brokers) :] + brokers[: number % len(brokers)]
@@ -152,7 +158,9 @@ class World(Schedule):
             )
 
         def source_log(number: int, make: Callable[[str], ModelPartition]) -> SourceLog:
-            return SourceLog(make, source, contents[number])
+            committed = link.policy.isolation is Isolation.READ_COMMITTED
+            story = f"{self.plan.seed} {name} {number}"
+            return SourceLog(make, source, contents[number], story=story, committed=committed)
 
         many = range(len(contents))
         from_topic = source.add_topic(name, [(partial(source_log, n), partial(sources, n)) for n in many])
@@ -165,7 +173,7 @@ class World(Schedule):
             assert isinstance(ours, SourceLog)
             assert isinstance(theirs, TargetLog)
             ours.on_change = partial(self.wake_fetches, TopicPartition(name, number))
-            self.judges.append(PartitionJudge(self, key, kinds[number], ours, theirs))
+            self.judges.append(PartitionJudge(self, key, contents[number], ours, theirs))
         if not self.plan.topics_exist:
             to_topic.delete()
 
@@ -198,6 +206,10 @@ class World(Schedule):
     def takes_less(self, topic: str) -> bool:
         """Whether it takes less than it did at first: not every lane has heard of that."""
         return self.sizes[topic] != self._first_sizes[topic]
+
+    def refuses_marker(self) -> bool:
+        share = self.plan.gaps.marks_refused
+        return share > 0 and not self.mended and self.chance.random() < share
 
     def loses_message(self) -> bool:
         return self.loss > 0 and self.chance.random() < self.loss
@@ -320,6 +332,13 @@ class World(Schedule):
                 break
         for judge in self.judges:
             judge.conclude()
+
+
+def _with_policies(gaps: Gaps) -> tuple[Link, ...]:
+    return tuple(
+        replace(link, policy=replace(link.policy, isolation=isolation, on_loss=on_loss))
+        for link, isolation, on_loss in zip(LINKS, gaps.isolations, gaps.on_loss, strict=True)
+    )
 
 
 def run_plan(plan: Plan, trace: Trace | None = None) -> Verdict:

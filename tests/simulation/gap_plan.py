@@ -1,0 +1,77 @@
+"""Offsets of the sources that hold nothing to copy: transactions, and logs that start above 0; and how the target lets
+them be filled.
+
+Drawn by a chance of its own: what else happens in a world does not depend on it.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from heliograph.model.policy import Isolation, OnLoss
+
+from .offset_index import INTERVAL_BYTES
+from .source_transactions import NO_TRANSACTIONS, STYLES
+
+# The switch: whether every seed draws them. Off until the copier fills gaps and aligns.
+IN_RANDOM_PLANS = False
+
+LINKS = 2
+BLOCK_OFFSETS = 4  # of marker labels, where production has 65,536: a world's gaps cross the borders
+# Faults that come with them, in plans that are drawn with them.
+QUIET_FAULTS = ("source's retention", "source's retention")
+LOUD_FAULTS = ("retention overtakes",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gaps:
+    """`isolations`, `on_loss`: of each link. `may_mark`: whether the target lets us write markers. `marks_refused`: how
+    often one is for a moment, where it has followers. `forgets_starts`: whether a broker that is killed comes back with
+    the log start that it noted last. `index_bytes`: how exactly the source knows which aborted transactions to tell."""
+
+    isolations: tuple[Isolation, ...] = (Isolation.READ_COMMITTED,) * LINKS
+    on_loss: tuple[OnLoss, ...] = (OnLoss.STOP,) * LINKS
+    may_mark: bool = True
+    marks_refused: float = 0.0
+    forgets_starts: bool = False
+    block_offsets: int = BLOCK_OFFSETS
+    index_bytes: int = INTERVAL_BYTES
+
+
+NO_GAPS = Gaps()
+
+
+def gaps_of(seed: int) -> Gaps:
+    chance = _chance(seed, "gaps")
+    uncommitted = (chance.random() < 0.15 for _ in range(LINKS))
+    return Gaps(
+        isolations=tuple(
+            Isolation.READ_UNCOMMITTED if each else Isolation.READ_COMMITTED for each in uncommitted
+        ),
+        marks_refused=chance.choice((0.0, 0.0, 0.02, 0.1)),
+        index_bytes=chance.choice((0, 200, INTERVAL_BYTES)),
+    )
+
+
+def styles_of(seed: int, partitions: int) -> list[str]:
+    """How the producers of each partition write; some in no transactions."""
+    chance = _chance(seed, "styles")
+    choices = (NO_TRANSACTIONS, *STYLES)
+    return [chance.choice(choices) for _ in range(partitions)]
+
+
+def log_starts_of(seed: int, partitions: int) -> list[int]:
+    """Where each partition's log starts when the mirror begins."""
+    chance = _chance(seed, "log starts")
+    return [chance.choice((0, 0, 1, 7, 40)) for _ in range(partitions)]
+
+
+def faults_of(seed: int, from_s: float, until_s: float) -> list[tuple[float, str]]:
+    chance = _chance(seed, "faults of gaps")
+    count = chance.choice((0, 0, 1, 3))
+    return [(chance.uniform(from_s, until_s), chance.choice(QUIET_FAULTS)) for _ in range(count)]
+
+
+def _chance(seed: int, what: str) -> random.Random:
+    return random.Random(f"{seed} {what}")
