@@ -24,12 +24,12 @@ class AlignmentJudge:
 
     def is_filler(self, stored: Stored) -> bool:
         """One that may be there: the source's log starts behind it."""
-        return _is_empty(stored) and stored.header.next_offset <= self._source.start
+        return is_empty(stored) and stored.header.next_offset <= self._source.start
 
     def filled(self, replica: Replica, filler: Stored) -> str:
         """It was appended there."""
         for stored in replica.batches:
-            if stored is not filler and not stored.header.is_control and not _is_empty(stored):
+            if stored is not filler and not stored.header.is_control and not is_empty(stored):
                 return f"fills [{filler.header.base_offset}, {filler.header.next_offset}) though the log holds records"
         return ""
 
@@ -47,7 +47,8 @@ class AlignmentJudge:
         return ""
 
 
-def _is_empty(stored: Stored) -> bool:
+def is_empty(stored: Stored) -> bool:
+    """Whether its records hold nothing but their offsets."""
     if stored.header.is_control:
         return False
     try:

@@ -18,14 +18,14 @@ from heliograph.model.errors import BrokerRefused, ClusterUnreachable, ProtocolE
 from heliograph.model.link import Link
 from heliograph.model.producer_id import producer_id
 
+from .alignment_judge import is_empty
 from .group_side import GroupConnection
 from .model_broker import ModelPartition
 from .model_topic import ModelTopic
-from .replica import Stored
 from .sim_client import SimClient
 from .sim_questions import span_of
 from .source_log import SourceLog
-from .to_come import state_of
+from .to_come import sight_of, state_of
 
 if TYPE_CHECKING:
     from .sim_driver import SimDriver
@@ -133,23 +133,19 @@ def _sight(source: ModelTopic, target: ModelPartition | None, ours: int) -> Part
     if found is None or found.high_watermark != found.end:
         words = "the target has no leader, or is being written"
         return PartitionSight(source=span, source_end=source_end, target=found, unreadable=words)
-    last = _last_data(target)
+    last = target.leader_replica.holding(found.end - 1) if found.end else None
     view = target.producers(target.truth.leader).get(ours)
-    return PartitionSight(
+    return sight_of(
         source=span,
         source_end=source_end,
         target=found,
         last_batch=LastBatch(producer_id=last.header.producer_id, last_sequence=last.header.last_sequence)
         if last is not None
         else None,
+        ends_in_filler=last is not None and is_empty(last),
+        ends_in_gap=last is not None and last.header.is_control,
         producer=state_of(view) if view is not None else None,
     )
-
-
-def _last_data(partition: ModelPartition) -> Stored | None:
-    """The last batch of records: behind it there may be markers."""
-    readable = (each for each in reversed(partition.leader_replica.batches) if not each.header.is_control)
-    return next(readable, None)
 
 
 def _read(partition: ModelPartition) -> LogSpan | None:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Any, Protocol
 
 from heliograph.cluster.log_reads import Batches, ProducerState
+from heliograph.controller.snapshot import PartitionSight
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.batch import BatchHeader
 from heliograph.wire.fetch import FetchedPartition
@@ -49,6 +50,12 @@ def state_of(view: ProducerView) -> ProducerState:
         "coordinator_epoch": view.coordinator_epoch,
     }
     return ProducerState(**{name: known[name] for name in ProducerState.__dataclass_fields__})
+
+
+def sight_of(**known: Any) -> PartitionSight:
+    return PartitionSight(
+        **{name: value for name, value in known.items() if name in PartitionSight.__dataclass_fields__}
+    )
 
 
 def batches_of(found: Sequence[tuple[BatchHeader, memoryview]], aborted: Aborted) -> Batches:
