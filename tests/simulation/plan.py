@@ -153,7 +153,8 @@ def plan_of(seed: int) -> Plan:
 
 def with_gaps(plan: Plan) -> Plan:
     """The same, but for transactions, log starts above 0, and what comes with them. Where only the sequence tells that
-    a record is too many, there are none: a gap takes no sequence."""
+    a record is too many, there are none: a gap takes no sequence. Nor are there transactions where drivers race, each
+    elected by a group of its own: attempts at a gap are given out by one group."""
     styles, starts = styles_of(plan.seed, PARTITIONS), log_starts_of(plan.seed, PARTITIONS)
     drawn = iter(zip(styles, starts, strict=True))
 
@@ -161,7 +162,7 @@ def with_gaps(plan: Plan) -> Plan:
         style, start = next(drawn)
         if content.kind == "alike":
             return content
-        return replace(content, transactions=style, log_start=start)
+        return replace(content, transactions=NO_TRANSACTIONS if plan.racing else style, log_start=start)
 
     topics = tuple(tuple(map(with_its, topic)) for topic in plan.topics)
     faults = sorted([*plan.faults, *faults_of(plan.seed, FAULTS_FROM_S, FAULTS_UNTIL_S)])
