@@ -22,9 +22,11 @@ from heliograph.copier.sender import Sender
 from heliograph.copier.topic_ids import TopicIds
 from heliograph.copier.vigil import Vigil
 
+from .gap_plan import IN_RANDOM_PLANS
 from .mended import MENDED
 from .plan import LOUD, plan_of
 from .planted_bug import Planted, planted
+from .planted_gaps import GAPS
 from .planted_merging import MERGING
 from .rare_plans import (
     QUICK,
@@ -256,6 +258,7 @@ BUGS = (
     ),
     *MENDED,
     *MERGING,
+    *(GAPS if IN_RANDOM_PLANS else ()),
 )
 
 

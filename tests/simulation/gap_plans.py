@@ -1,0 +1,67 @@
+"""Plans that meet what is rare about gaps and alignments: content and faults chosen so that few seeds are needed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .conditions import Conditions
+from .gap_plan import Gaps
+from .plan import ABSENCES_S, Content, Plan, Rhythm
+from .rare_plans import QUICK, of_kinds, quiet, with_faults
+from .source_transactions import NO_TRANSACTIONS
+
+# What hands a partition on while markers of the last holder may be on their way.
+HANDED_ON = ("lane is given up", "lane freezes", "lane is cut off", "hand-over", "lane's machine sleeps")
+AGAIN_AND_AGAIN = ("lines break", "lines break", "messages are lost", *HANDED_ON)
+
+
+def in_transactions(
+    plan: Plan, *styles: str, rhythm: Rhythm = QUICK, log_start: int = 0, **gaps: object
+) -> Plan:
+    """Every partition is written so, in turn, with fresh records; one driver."""
+    plan = of_kinds(
+        replace(quiet(plan), racing=False, drivers=1, lanes=2, topics_exist=False), "fresh", rhythm=rhythm
+    )
+    count = 0
+
+    def written(content: Content) -> Content:
+        nonlocal count
+        count += 1
+        style = styles[(plan.seed + count) % len(styles)] if styles else NO_TRANSACTIONS
+        return replace(content, transactions=style, log_start=log_start)
+
+    topics = tuple(tuple(map(written, topic)) for topic in plan.topics)
+    return replace(plan, topics=topics, gaps=Gaps(**gaps))  # type: ignore[arg-type]
+
+
+def handed_on(plan: Plan, *styles: str) -> Plan:
+    """Gaps everywhere, and holders that come and go while what they sent is late."""
+    plan = with_faults(in_transactions(plan, *styles), *AGAIN_AND_AGAIN, count=16, until_s=60.0)
+    return replace(plan, late=0.2, clogs=0.3, absences_s=ABSENCES_S[:2])
+
+
+def refused_in_bulk(plan: Plan) -> Plan:
+    """Long gaps, and brokers that refuse a marker now and then while they take the next one."""
+    plan = in_transactions(plan, "all aborted", "long ones", marks_refused=0.2, block_offsets=1 << 16)
+    return replace(plan, brokers=3, min_insync=2, faults=())
+
+
+def without_room(plan: Plan) -> Plan:
+    """A lane so short of memory that partitions get no room in an answer."""
+    plan = in_transactions(
+        plan, "beside plain ones", NO_TRANSACTIONS, rhythm=Rhythm(present=40, count=12, every_s=6.0)
+    )
+    conditions = Conditions(lane_memory_bytes=1 << 12)
+    return replace(plan, lanes=1, brokers=1, min_insync=1, faults=(), conditions=conditions)
+
+
+def behind_gaps(plan: Plan) -> Plan:
+    """Records behind gaps, and a target that must be asked where the copy stands, again and again."""
+    plan = in_transactions(plan, "one after the other", "some aborted")
+    return with_faults(plan, "lines break", "leader's epoch grows", "lane is killed", count=12)
+
+
+def aligned(plan: Plan) -> Plan:
+    """Logs that start above 0, with holders that come and go meanwhile."""
+    plan = in_transactions(plan, log_start=40)
+    return with_faults(plan, *AGAIN_AND_AGAIN, count=12, until_s=40.0)
