@@ -49,7 +49,7 @@ def gaps_of(seed: int) -> Gaps:
         isolations=tuple(
             Isolation.READ_UNCOMMITTED if each else Isolation.READ_COMMITTED for each in uncommitted
         ),
-        marks_refused=chance.choice((0.0, 0.0, 0.02, 0.1)),
+        marks_refused=chance.choice((0.0, 0.0, 0.01, 0.03)),
         index_bytes=chance.choice((0, 200, INTERVAL_BYTES)),
     )
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from .conditions import Conditions
 from .gap_plan import Gaps
+from .merging_plan import NO_MERGING
 from .plan import ABSENCES_S, Content, Plan, Rhythm
 from .rare_plans import QUICK, of_kinds, quiet, with_faults
 from .source_transactions import NO_TRANSACTIONS
@@ -16,7 +18,7 @@ AGAIN_AND_AGAIN = ("lines break", "lines break", "messages are lost", *HANDED_ON
 
 
 def in_transactions(
-    plan: Plan, *styles: str, rhythm: Rhythm = QUICK, log_start: int = 0, **gaps: object
+    plan: Plan, *styles: str, rhythm: Rhythm = QUICK, log_start: int = 0, **gaps: Any
 ) -> Plan:
     """Every partition is written so, in turn, with fresh records; one driver."""
     plan = of_kinds(
@@ -31,19 +33,25 @@ def in_transactions(
         return replace(content, transactions=style, log_start=log_start)
 
     topics = tuple(tuple(map(written, topic)) for topic in plan.topics)
-    return replace(plan, topics=topics, gaps=Gaps(**gaps))  # type: ignore[arg-type]
+    return replace(plan, topics=topics, gaps=Gaps(**gaps))
 
 
-def handed_on(plan: Plan, *styles: str) -> Plan:
+def handed_on(plan: Plan, *styles: str, **gaps: Any) -> Plan:
     """Gaps everywhere, and holders that come and go while what they sent is late."""
-    plan = with_faults(in_transactions(plan, *styles), *AGAIN_AND_AGAIN, count=16, until_s=60.0)
+    plan = with_faults(in_transactions(plan, *styles, **gaps), *AGAIN_AND_AGAIN, count=16, until_s=60.0)
     return replace(plan, late=0.2, clogs=0.3, absences_s=ABSENCES_S[:2])
 
 
 def refused_in_bulk(plan: Plan) -> Plan:
     """Long gaps, and brokers that refuse a marker now and then while they take the next one."""
-    plan = in_transactions(plan, "all aborted", "long ones", marks_refused=0.2, block_offsets=1 << 16)
+    plan = in_transactions(plan, "all aborted", "long ones", marks_refused=0.03, block_offsets=1 << 16)
     return replace(plan, brokers=3, min_insync=2, faults=())
+
+
+def handed_on_and_refused(plan: Plan) -> Plan:
+    """Gaps over many blocks, of which some must be repaired, while what former holders sent is late."""
+    plan = handed_on(plan, "long ones", "all aborted", "some aborted", marks_refused=0.03)
+    return replace(plan, brokers=3, min_insync=2, lanes=3, late=0.3)
 
 
 def without_room(plan: Plan) -> Plan:
@@ -63,5 +71,5 @@ def behind_gaps(plan: Plan) -> Plan:
 
 def aligned(plan: Plan) -> Plan:
     """Logs that start above 0, with holders that come and go meanwhile."""
-    plan = in_transactions(plan, log_start=40)
+    plan = replace(in_transactions(plan, log_start=40), merging=NO_MERGING)
     return with_faults(plan, *AGAIN_AND_AGAIN, count=12, until_s=40.0)

@@ -10,7 +10,15 @@ from importlib import import_module
 from typing import Any
 from unittest.mock import patch
 
-from .gap_plans import aligned, behind_gaps, handed_on, in_transactions, refused_in_bulk, without_room
+from .gap_plans import (
+    aligned,
+    behind_gaps,
+    handed_on,
+    handed_on_and_refused,
+    in_transactions,
+    refused_in_bulk,
+    without_room,
+)
 from .planted_bug import Planted
 
 NO_END = 1 << 60
@@ -90,11 +98,15 @@ def _all_is_deleted() -> list[Any]:
 
 def _over_when_filled() -> list[Any]:
     """The first record does not wait until the fillers are deleted."""
-    alignment = _part("copier.alignment").Alignment
-    return [
-        patch.object(alignment, "delete_before", property(lambda self: self._kept_from or None)),
-        patch.object(alignment, "over", property(lambda self: self._confirmed)),
-    ]
+    copier = _part("copier.partition_copy").PartitionCopy
+    fetched = copier.fetched
+
+    def go_on(copy: Any, *what: Any, **how: Any) -> None:
+        if copy._alignment is not None and copy.durable and copy._alignment.is_filled(copy.durable):
+            copy._alignment = None
+        fetched(copy, *what, **how)
+
+    return [patch.object(copier, "fetched", go_on)]
 
 
 def _bug(rule: str, without: str, patches: Callable[[], list[Any]], change: Any) -> Planted:
@@ -118,7 +130,7 @@ GAPS = (
         "gap, border",
         "a request for markers crosses the border of a block, where nothing compares the next one",
         _requests_cross_borders,
-        lambda plan: handed_on(plan, "long ones", "all aborted"),
+        handed_on_and_refused,
     ),
     _bug(
         "gap, seen",
