@@ -267,7 +267,7 @@ class PartitionJudge:
             self._compare_views()
             if self._says_so():
                 return
-        elif self._stopped() and self._may_stop():
+        if self._stopped() and self._may_stop():
             return
         if self.loud:
             raise Wrong(f"P6: {self.key}: neither stopped nor identical: {self._how_far()}")
@@ -323,8 +323,8 @@ class PartitionJudge:
         replica, log = partition.leader_replica, self.source.log
         if not replica.end == replica.high_watermark == self.source.readable_end:
             return False
-        if replica.start > self.source.start:
-            return False
+        if replica.start > self.source.start and self._history.changed_at is None:
+            return False  # a source that was recreated starts at 0 again, whatever the target was aligned to
         state = (partition, partition.truth.epoch, replica.end, source, log[-1] if log else None)
         if state != self._found_identical and not any(map(self._history.differs_now, replica.batches)):
             self._found_identical = state
