@@ -17,14 +17,22 @@ class AlignmentJudge:
 
     def __init__(self, source: SourceLog) -> None:
         self._source = source
+        self._highest = (
+            source.start
+        )  # that the source's start ever was: one that is recreated starts at 0 again
+
+    @property
+    def _start(self) -> int:
+        self._highest = max(self._highest, self._source.start)
+        return self._highest
 
     @property
     def concerned(self) -> bool:
-        return self._source.start > 0
+        return self._start > 0
 
     def is_filler(self, stored: Stored) -> bool:
         """One that may be there: the source's log starts behind it."""
-        return is_empty(stored) and stored.header.next_offset <= self._source.start
+        return is_empty(stored) and stored.header.next_offset <= self._start
 
     def filled(self, replica: Replica, filler: Stored) -> str:
         """It was appended there."""
@@ -42,8 +50,10 @@ class AlignmentJudge:
         return ""
 
     def deleted(self, before_offset: int) -> str:
-        if before_offset > self._source.start:
-            return f"deletes the records below {before_offset} though the source has those from {self._source.start} on"
+        if before_offset > self._start:
+            return (
+                f"deletes the records below {before_offset} though the source has those from {self._start} on"
+            )
         return ""
 
 
