@@ -60,7 +60,7 @@ class TargetLog(ModelTopic):
     def come_back(self, node: int) -> None:
         partition = self.partition
         if partition is not None and node in partition.replicas:
-            partition.come_back(node)
+            partition.come_back(node, forgets_start=self._world.plan.gaps.forgets_starts)
             if partition.truth.leader == node:
                 self.elect(partition, node)
             self.changed()

@@ -165,6 +165,19 @@ def test_deleting_what_the_source_has_is_wrong() -> None:
         hand.delete(8)
 
 
+def test_a_broker_that_is_killed_soon_after_shows_the_fillers_again() -> None:
+    """Where a log starts is noted once a minute: nobody else knows it where there are no followers."""
+    hand = ByHand(log_start=40, gaps=Gaps(forgets_starts=True))
+    hand.fill(40)
+    hand.delete(40)
+    copy_all(hand, 50)
+    hand.partition.die(hand.node)
+    hand.log.come_back(hand.node)
+    assert hand.partition.leader_replica.start == 0
+    with pytest.raises(Wrong, match="fillers can be read"):
+        copy_all(hand)
+
+
 def test_what_retention_took_at_the_source_may_stay_on_the_target() -> None:
     hand = ByHand(transactions="some aborted")
     copy_all(hand, 30)

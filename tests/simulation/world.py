@@ -56,6 +56,7 @@ PROPERTIES = {
     "max.partition.fetch.bytes": "600",
 }
 QUIET_EXPIRY_S = 7.0
+START_NOTED_S = 60.0  # log.flush.start.offset.checkpoint.interval.ms
 
 Trace = Callable[[str], None]
 
@@ -127,6 +128,8 @@ class World(Schedule):
         self.watch = Watch(self)
         self.after(MEND_S, self._mend)
         self.after(plan.expire_every_s, self._expire_producers)
+        if plan.gaps.forgets_starts:
+            self.after(START_NOTED_S, self._note_starts)
 
     def _make_topics(self, link: Link, contents: Sequence[Content]) -> None:
         (name,) = link.topics
@@ -263,6 +266,13 @@ class World(Schedule):
         for judge in self.judges:
             if judge.target.partition is not None and node in judge.target.partition.replicas:
                 judge.target.partition.expire_producers(node)
+
+    def _note_starts(self) -> None:
+        """Where logs start is on disk now."""
+        self.after(START_NOTED_S, self._note_starts)
+        for judge in self.judges:
+            for replica in judge.target.partition.replicas.values() if judge.target.partition else ():
+                replica.note_start()
 
     def _mend(self) -> None:
         """Faults are over: everything that can come back is back."""
