@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from heliograph.cluster.properties import parse_properties
+from heliograph.model.marker_label import MarkerLabel
 from heliograph.model.partition import TopicPartition
 from heliograph.model.producer_id import producer_id
 from heliograph.wire.batch import read_header, rewrite
@@ -35,21 +36,10 @@ ATTEMPTS = 8
 LIMIT_S = 200.0
 
 
-class Label(NamedTuple):
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-
-
-class Mark(NamedTuple):
-    where: TopicPartition
-    label: Label
-
-
-def label(offset: int, attempt: int = 0, *, block_offsets: int = 1 << 16) -> Label:
+def label(offset: int, attempt: int = 0, *, block_offsets: int = 1 << 16) -> MarkerLabel:
     """Of two attempts at one offset, the later has the higher producer epoch and the lower coordinator epoch."""
     block, nth = divmod(offset, block_offsets)
-    return Label((0x49 << 56) + block, attempt, nth * ATTEMPTS + ATTEMPTS - 1 - attempt)
+    return MarkerLabel((0x49 << 56) + block, attempt, nth * ATTEMPTS + ATTEMPTS - 1 - attempt)
 
 
 def plan_by_hand(
@@ -131,7 +121,7 @@ class ByHand:
         self.log.executed(answer, self.partition.truth.epoch, read_header(view))
         return answer
 
-    def mark(self, said: Label) -> Answer | Waiting:
+    def mark(self, said: MarkerLabel) -> Answer | Waiting:
         answer = self.partition.write_marker(self.node, EndMarker(*said))
         if isinstance(answer, Waiting):
             self.log.marked(answer, self.partition.truth.epoch)

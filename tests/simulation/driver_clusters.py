@@ -23,9 +23,8 @@ from .group_side import GroupConnection
 from .model_broker import ModelPartition
 from .model_topic import ModelTopic
 from .sim_client import SimClient
-from .sim_questions import span_of
+from .sim_questions import span_of, state_of
 from .source_log import SourceLog
-from .to_come import sight_of, state_of
 
 if TYPE_CHECKING:
     from .sim_driver import SimDriver
@@ -135,7 +134,7 @@ def _sight(source: ModelTopic, target: ModelPartition | None, ours: int) -> Part
         return PartitionSight(source=span, source_end=source_end, target=found, unreadable=words)
     last = target.leader_replica.holding(found.end - 1) if found.end else None
     view = target.producers(target.truth.leader).get(ours)
-    return sight_of(
+    return PartitionSight(
         source=span,
         source_end=source_end,
         target=found,

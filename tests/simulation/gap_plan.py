@@ -14,8 +14,8 @@ from heliograph.model.policy import Isolation, OnLoss
 from .offset_index import INTERVAL_BYTES
 from .source_transactions import NO_TRANSACTIONS, STYLES
 
-# The switch: whether every seed draws them. Off until the copier fills gaps and aligns.
-IN_RANDOM_PLANS = False
+# Whether every seed draws them; without, a seed is the world that it was before there were any.
+IN_RANDOM_PLANS = True
 
 LINKS = 2
 BLOCK_OFFSETS = 4  # of marker labels, where production has 65,536: a world's gaps cross the borders

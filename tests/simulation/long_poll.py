@@ -16,7 +16,6 @@ from tests.support.model_sessions import OpenFetch
 
 from .answers import Fetched
 from .sim_client import SimClient
-from .to_come import with_aborted
 
 
 @dataclass(slots=True, eq=False)
@@ -100,7 +99,7 @@ class WaitingFetch:
                 fetched.diverging,
                 None,
             )
-            partitions.append(with_aborted(told, fetched.aborted))
+            partitions.append(told._replace(aborted=fetched.aborted))
         return partitions
 
     def _fetch(self, client: SimClient, where: TopicPartition, want: FetchWant, max_bytes: int) -> Fetched:

@@ -17,6 +17,7 @@ from heliograph.copier import lane as lane_module
 from heliograph.copier import merging, resynchroniser
 from heliograph.engine import lane_orders, lanes, starting
 from heliograph.engine.versions import versions
+from heliograph.model import marker_label
 from heliograph.wire import runs
 from heliograph.wire.kernels import loading
 from heliograph.wire.kernels.loading import Kernels
@@ -25,7 +26,6 @@ from .driver_clusters import create_topic
 from .group_side import call
 from .machine_clocks import each_with_its_own
 from .sim_lane import SimLane
-from .to_come import blocks_of
 from .virtual_loop import process_that_runs
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def in_the_place_of_the_outside(world: World) -> Iterator[None]:
             (runs, "loaded", _kernels_of_lane),
             (merging, "loaded", _kernels_of_lane),
             *PACES,
-            *blocks_of(world.plan.gaps.block_offsets),
+            (marker_label, "BLOCK_OFFSETS", world.plan.gaps.block_offsets),
         ):
             stack.enter_context(patch.object(where, name, value))
         with _logged(world):

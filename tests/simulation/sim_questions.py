@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from heliograph.cluster.log_reads import Batches, LogSpan
+from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
 from heliograph.cluster.metadata import Leader
 from heliograph.copier.ports import Batch
 from heliograph.model.errors import BrokerRefused, ProtocolError
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode
 
-from .answers import Answer, Fetched
+from .answers import Answer, Fetched, ProducerView
 from .model_broker import ModelPartition
 from .sim_client import SimClient
-from .to_come import Aborted, batches_of
+
+Aborted = tuple[tuple[int, int], ...]  # producer id and first offset of each
 
 
 class Questions:
@@ -52,7 +53,11 @@ class Questions:
             found.append(batch)
             aborted |= dict.fromkeys(told)
             first_offset = batch[0].next_offset
-        return batches_of(found, tuple(aborted))
+        return Batches(
+            headers=tuple(each[0] for each in found),
+            views=tuple(each[1] for each in found),
+            aborted=tuple(aborted),
+        )
 
     async def _read(
         self, where: TopicPartition, offset: int, *, committed: bool
@@ -92,3 +97,13 @@ def _first(fetched: Fetched, offset: int) -> Batch | None:
         if stored.header.next_offset > offset:
             return stored.header, memoryview(bytearray(stored.data))
     return None
+
+
+def state_of(view: ProducerView) -> ProducerState:
+    return ProducerState(
+        epoch=view.epoch,
+        last_sequence=view.last_sequence,
+        last_timestamp=view.last_timestamp,
+        transaction_start=view.transaction_start,
+        coordinator_epoch=view.coordinator_epoch,
+    )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_reads import ProducerState
+from heliograph.cluster.markers import Marker
 from heliograph.model.errors import BrokerRefused, Disconnected
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode
@@ -18,9 +19,8 @@ from .marker_channel import Wanted
 from .marker_line import MarkerLine
 from .sim_client import NOWHERE, SimClient
 from .sim_line import SimLine
-from .sim_questions import Questions, offset_of
+from .sim_questions import Questions, offset_of, state_of
 from .target_log import TargetLog
-from .to_come import LabelledMarker, state_of
 
 LOOKED_AT_EVERY_S = 0.05  # whether the followers have moved their start
 
@@ -92,7 +92,7 @@ class SimTarget(Questions):
     # -- what is changed
 
     async def write_markers(
-        self, node: int, markers: Sequence[LabelledMarker], permit: Callable[[], bool]
+        self, node: int, markers: Sequence[Marker], permit: Callable[[], bool]
     ) -> Mapping[tuple[TopicPartition, int], int]:
         line = self.marker_lines.get(node)
         if line is None or line.closed:
@@ -103,7 +103,7 @@ class SimTarget(Questions):
             raise BrokerRefused("no right to write markers", code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return errors
 
-    def _wanted(self, marker: LabelledMarker) -> Wanted:
+    def _wanted(self, marker: Marker) -> Wanted:
         leader, label = self.leader(marker.where), marker.label
         asked = EndMarker(label.producer_id, label.producer_epoch, label.coordinator_epoch)
         return Wanted(marker.where, asked, leader.epoch if leader is not None else -1)

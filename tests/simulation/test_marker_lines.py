@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from heliograph.cluster.markers import Marker
 from heliograph.model.errors import BrokerRefused, Disconnected, RequestTimedOut
+from heliograph.model.marker_label import MarkerLabel
 from heliograph.wire.error_codes import ErrorCode
 
-from .by_hand import ByHand, Label, Mark, label
+from .by_hand import ByHand, label
 from .gap_plan import Gaps
 from .sim_target import SimTarget
 from .virtual_loop import Process
@@ -22,8 +24,8 @@ def yes() -> bool:
     return True
 
 
-def marks(hand: ByHand, *labels: Label) -> list[Mark]:
-    return [Mark(hand.where, each) for each in labels]
+def marks(hand: ByHand, *labels: MarkerLabel) -> list[Marker]:
+    return [Marker(hand.where, each) for each in labels]
 
 
 async def bulk(hand: ByHand, port: SimTarget, first: int, count: int, attempt: int) -> Any:
@@ -37,7 +39,7 @@ async def fill(hand: ByHand, port: SimTarget, attempts: list[int], *, crossing: 
     sent = 0
     await port.refresh()
     while (end := (await port.span(hand.where)).end) < MANY:
-        said = label(end, attempts[0]) if crossing else Label(0x4900 << 48, 0, 0)
+        said = label(end, attempts[0]) if crossing else MarkerLabel(0x4900 << 48, 0, 0)
         sent += 1
         try:
             errors = await port.write_markers(hand.node, marks(hand, said), yes)
@@ -153,10 +155,10 @@ def test_a_request_whose_last_marker_has_no_partition_is_never_answered() -> Non
     hand = world_of_gaps(0)
     gone = hand.where._replace(topic=hand.world.judges[-1].key.target_topic)
     hand.world.clusters["nyc"].topics[gone.topic].delete()
-    here, nowhere = Mark(hand.where, label(0)), Mark(gone, label(0))
+    here, nowhere = Marker(hand.where, label(0)), Marker(gone, label(0))
     process, _, port = hand.hand()
 
-    async def ask(*asked: Mark) -> Any:
+    async def ask(*asked: Marker) -> Any:
         await port.refresh()
         return await port.write_markers(hand.node, asked, yes)
 
