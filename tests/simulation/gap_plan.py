@@ -17,6 +17,8 @@ from .source_transactions import NO_TRANSACTIONS, STYLES
 # Whether every seed draws them; without, a seed is the world that it was before there were any.
 IN_RANDOM_PLANS = True
 
+# Styles of which little or nothing is copied: one partition of a world may have one, or too little would happen in it.
+BARREN = ("all aborted", "one for ever")
 LINKS = 2
 BLOCK_OFFSETS = 4  # of marker labels, where production has 65,536: a world's gaps cross the borders
 # Faults that come with them, in plans that are drawn with them.
@@ -57,8 +59,11 @@ def gaps_of(seed: int) -> Gaps:
 def styles_of(seed: int, partitions: int) -> list[str]:
     """How the producers of each partition write; some in no transactions."""
     chance = _chance(seed, "styles")
-    choices = (NO_TRANSACTIONS, *STYLES)
-    return [chance.choice(choices) for _ in range(partitions)]
+    fertile = tuple(each for each in (NO_TRANSACTIONS, *STYLES) if each not in BARREN)
+    styles = [chance.choice(fertile) for _ in range(partitions)]
+    if chance.random() < 0.5:
+        styles[chance.randrange(partitions)] = chance.choice(BARREN)
+    return styles
 
 
 def log_starts_of(seed: int, partitions: int) -> list[int]:
