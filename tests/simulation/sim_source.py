@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from heliograph.cluster.transactions import OpenTransaction
 from heliograph.model.errors import Disconnected
 from heliograph.model.partition import TopicPartition
 from heliograph.model.policy import Isolation
@@ -56,12 +57,22 @@ class SimSource(Questions):
             if client.cluster.is_frozen(fetch.node):
                 client.time_out(fetch.answer, limit_s)
 
-    async def open_transaction(self, where: TopicPartition) -> int | None:
+    async def open_transaction(self, where: TopicPartition) -> OpenTransaction | None:
         node, _ = self.client.reach(where)
 
-        def read() -> int | None:
+        def read() -> OpenTransaction | None:
             open_at = self.client.replica(where, node).replicas[node].producers.open_at
-            return min(open_at, key=lambda number: open_at[number]) if open_at else None
+            if not open_at:
+                return None
+            oldest = min(open_at, key=lambda number: open_at[number])
+            return OpenTransaction(
+                where=where,
+                producer_id=oldest,
+                start_offset=open_at[oldest],
+                last_record_ms=-1,
+                owner=None,
+                servers="sim:1",
+            )
 
-        found: int | None = await self.client.ask(node, read)
+        found: OpenTransaction | None = await self.client.ask(node, read)
         return found
