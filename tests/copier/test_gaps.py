@@ -12,7 +12,7 @@ from heliograph.copier import fill, fills
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.model import marker_label
 from heliograph.model.marker_label import MarkerLabel
-from heliograph.model.partition import TopicPartition
+from heliograph.model.partition import MirrorPartition, TopicPartition
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.error_codes import ErrorCode
 from tests.wire.batches import ABORT, COMMIT, TRANSACTIONAL, make_control_batch
@@ -292,8 +292,14 @@ async def test_what_waits_for_one_broker_goes_as_one_request() -> None:
         it.target.write_markers = count  # type: ignore[method-assign]
         it.target.marker_answer.clear()
         copies = [it.assign(partition) for partition in range(5)]
-        await until(lambda: all(copy.wants_attempt for copy in copies))
-        for key, _ in it.lane.take_attempt_wants():
+        wants: list[MirrorPartition] = []
+
+        def all_want() -> bool:
+            wants.extend(key for key, _ in it.lane.take_attempt_wants())
+            return len(wants) == len(copies)
+
+        await until(all_want)
+        for key in wants:
             it.lane.grant_attempt(key, 0)
         await until(lambda: requests == 1)
         it.target.marker_answer.set()

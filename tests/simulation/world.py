@@ -311,7 +311,8 @@ class World(Schedule):
 
     @property
     def appends(self) -> int:
-        return sum(judge.target.appends for judge in self.judges)
+        """That brokers have executed, of batches and of markers."""
+        return sum(judge.target.appends + judge.target.markers for judge in self.judges)
 
     def run(self) -> str:
         """What is wrong, empty if nothing is."""
