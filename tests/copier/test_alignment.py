@@ -13,11 +13,12 @@ from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.batch import Codec
 from heliograph.wire.codecs import compress
 from heliograph.wire.error_codes import ErrorCode
+from heliograph.wire.filler import filler_batch
 from tests.wire.batches import make_batch
 
 from .lane_world import LINK, Clock, World, mirror, place, until, world, write
 from .memory_log import MemoryLog
-from .source_batches import NOW_MS, OLD_MS, spec_of, synced_at
+from .source_batches import NOW_MS, OLD_MS, OURS, spec_of, synced_at
 
 
 @pytest.fixture(autouse=True)
@@ -178,6 +179,33 @@ def test_a_filler_that_is_answered_as_a_duplicate_may_be_a_rivals_first_record()
     copy.appended(0, NOW_MS - 1000)  # the time of the batch that is there
     assert copy.wants_resync
     assert copy.delete_before is None
+
+
+@pytest.mark.parametrize("kept", [0, 10, 20])
+async def test_fillers_that_a_broker_shows_again_are_deleted_again(kept: int) -> None:
+    """It was killed before it had written down where the log starts; some segments are gone for good."""
+    async with world() as it:
+        make(it, 47, batches=30)
+        it.assign(0)
+        await until(lambda: it.is_copied(0))
+        await it.lane.revoke(mirror(0))
+        target = it.target.logs[place(0)]
+        fillers = [
+            filler_batch(10, producer_id=OURS, producer_epoch=0, base_sequence=at, timestamp_ms=NOW_MS)
+            for at in range(kept, 40, 10)
+        ] + [filler_batch(7, producer_id=OURS, producer_epoch=0, base_sequence=40, timestamp_ms=NOW_MS)]
+        data, target.batches, target.end = target.batches, [], kept
+        for each in fillers:
+            target.store(each)
+        assert target.end == 47
+        target.batches += data
+        target.start, target.end = kept, it.source.logs[place(0)].end
+        copy = it.assign(0)
+        await until(lambda: target.start == 47)
+        assert copy.stopped is None
+        write(it.source.logs[place(0)], 2)
+        await until(lambda: it.is_copied(0))
+        assert_aligned(it, 47)
 
 
 async def test_a_missing_right_to_delete_stops_the_partition_and_names_it() -> None:

@@ -95,6 +95,7 @@ class PartitionCopy:
         self._merging = Merging(spec)
         self._filling = Filling()
         self._alignment: Alignment | None = None  # until the target begins where the source does
+        self._stray_to: int | None = None  # up to there the target shows fillers again that were deleted
         self._waits = Waits()
         self._suspicions = Suspicions()
 
@@ -219,12 +220,13 @@ class PartitionCopy:
     @property
     def delete_before(self) -> int | None:
         """Up to where fillers of the target are to be deleted now; None: nothing is."""
-        if self._alignment is None or self.phase not in SENDING:
+        if self.phase not in FLOWING:
             return None
-        return self._alignment.delete_before
+        return self._stray_to if self._alignment is None else self._alignment.delete_before
 
     def deleted(self, before_offset: int) -> None:
         """The target's leader begins there, or later."""
+        self._stray_to = None
         if self._alignment is None:
             return
         self._moved[self] = None
@@ -340,6 +342,7 @@ class PartitionCopy:
         self.durable = self._sending = position
         self._waiting.start(position.source, found.source_epoch)
         self._state_ms = found.state_ms
+        self._stray_to = found.fillers_end
         self._alignment = None
         if found.align_to is not None:
             assert now_ms is not None

@@ -24,6 +24,7 @@ from heliograph.copier.anchor import compare_anchor
 from heliograph.copier.questions import Asking, ReadProducers, ReadSourceLog, ReadTargetLog, Unsettled
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.copier.stops import stamped
+from heliograph.copier.stray_fillers import stray_fillers_end
 from heliograph.copier.tail import NO_MARKS, Marks, Tail, check_gap, marks_of, read_tail
 from heliograph.model.admission import Admitted, LastBatch, PartitionFacts, Refused, admit_partition
 from heliograph.model.errors import PartitionStop
@@ -38,13 +39,15 @@ class Synced:
     """Where the copy stands. `state_ms`: the record time by which the broker remembers our producer id, None where it
     does not. `source_epoch`: the leader epoch of the source's last batch that the target holds too, -1 if unknown.
     `marks`: what markers that filled gaps here have used up. `align_to`: up to there the target holds fillers, or is to
-    be given them (copier/alignment.py)."""
+    be given them (copier/alignment.py). `fillers_end`: up to there are fillers that came back
+    (copier/stray_fillers.py)."""
 
     position: Position
     state_ms: int | None = None
     source_epoch: int = -1
     marks: Marks = NO_MARKS
     align_to: int | None = None
+    fillers_end: int | None = None
 
 
 def resynchronise(spec: CopySpec, *, gaps_filled: bool = False) -> Asking[Synced]:
@@ -79,12 +82,14 @@ def resynchronise(spec: CopySpec, *, gaps_filled: bool = False) -> Asking[Synced
     if tail.markers_from < target.end:
         source_epoch = yield from check_gap(spec, source, tail.markers_from, target.end)
     assert isinstance(verdict, Admitted)
+    fillers_end = yield from stray_fillers_end(source, target, tail)
     return Synced(
         position=verdict.position,
         state_ms=own.last_timestamp if own else None,
         source_epoch=source_epoch,
         marks=marks,
         align_to=verdict.align_to,
+        fillers_end=fillers_end if verdict.align_to is None else None,
     )
 
 

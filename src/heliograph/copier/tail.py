@@ -17,9 +17,10 @@ from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
 from heliograph.copier.ports import Batch
 from heliograph.copier.questions import Asking, ReadSourceGap, ReadTargetBatches, Unsettled
 from heliograph.copier.spec import CopySpec
+from heliograph.model import marker_label
 from heliograph.model.admission import AFRESH, KEEP
-from heliograph.model.errors import PartitionStop
-from heliograph.model.marker_label import MarkerLabel, ReadLabel, is_marker_id, read_label
+from heliograph.model.errors import CorruptBatch, PartitionStop
+from heliograph.model.marker_label import MarkerLabel, ReadLabel, is_marker_id, marker_id, read_label
 from heliograph.model.policy import Isolation
 from heliograph.model.states import StopReason
 from heliograph.wire.aborted import AbortedFilter
@@ -51,10 +52,18 @@ NO_MARKS = Marks()
 
 
 def marks_of(spec: CopySpec, producers: Mapping[int, ProducerState], end: int) -> Marks:
+    # A partition may have thousands of ids, one for each block of a day: those that can be read are looked up.
+    blocks = (end - marker_label.BLOCK_OFFSETS, end, end + marker_label.BLOCK_OFFSETS)
+    ids = {
+        marker_id(spec.producer_id, offset, repair=repair)
+        for offset in blocks
+        if offset >= 0
+        for repair in (False, True)
+    }
     labels = [
         label
-        for number, state in producers.items()
-        if (label := _read(spec, end, MarkerLabel(number, state.epoch, state.coordinator_epoch)))
+        for number in ids & producers.keys()
+        if (label := _read(spec, end, _label_of(number, producers[number])))
     ]
     return Marks(
         attempt=max((label.attempt for label in labels), default=-1),
@@ -62,6 +71,10 @@ def marks_of(spec: CopySpec, producers: Mapping[int, ProducerState], end: int) -
         repair_offset=max((label.offset for label in labels if label.repair), default=-1),
         any=any(is_marker_id(spec.producer_id, number) for number in producers),
     )
+
+
+def _label_of(number: int, state: ProducerState) -> MarkerLabel:
+    return MarkerLabel(number, state.epoch, state.coordinator_epoch)
 
 
 class Tail(NamedTuple):
@@ -89,7 +102,10 @@ def read_tail(spec: CopySpec, target: LogSpan) -> Asking[Tail]:
 
 def _check_marker(spec: CopySpec, header: BatchHeader, view: memoryview) -> None:
     """It must be ours."""
-    marker = read_marker(header, view)
+    try:
+        marker = read_marker(header, view)
+    except CorruptBatch as problem:
+        raise _unreadable(header.next_offset) from problem
     label = MarkerLabel(header.producer_id, header.producer_epoch, marker.coordinator_epoch)
     if _read(spec, header.base_offset, label) is None:
         raise PartitionStop(
