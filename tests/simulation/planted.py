@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from unittest.mock import patch
 
-from heliograph.controller import mirror, placement
-from heliograph.controller import plan as plan_module
+from heliograph.controller import mirror, placement, verdict
 from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.placement import Placement
 from heliograph.copier import fetcher, resync
@@ -94,7 +93,7 @@ BUGS = (
         patches=lambda: [
             patch.object(resync, "compare_anchor", compare_nothing),
             patch.object(resync, "admit_partition", admit_any_writer),
-            patch.object(plan_module, "admit_partition", admit_any_writer),
+            patch.object(verdict, "admit_partition", admit_any_writer),
         ],
         change=lambda plan: loud(plan, *LOUD),
     ),
@@ -135,7 +134,7 @@ BUGS = (
         without="the drift of sequence and log end is not looked at",
         patches=lambda: [
             patch.object(resync, "admit_partition", admit_any_sequence),
-            patch.object(plan_module, "admit_partition", admit_any_sequence),
+            patch.object(verdict, "admit_partition", admit_any_sequence),
         ],
         change=lambda plan: of_kinds(loud(plan, "foreign writer"), "alike"),
     ),

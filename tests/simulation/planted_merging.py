@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from heliograph.copier import merging, merging_rule, resync
+from heliograph.copier import anchor, merging, merging_rule
 from heliograph.copier.merging import Merging
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.wire import merge
@@ -102,7 +102,7 @@ MERGING = (
     Planted(
         rule="merge, anchor",
         without="the target's last batch must be one of the source's",
-        patches=lambda: [patch.object(resync, "_first_difference", differs_at_once)],
+        patches=lambda: [patch.object(anchor, "_first_difference", differs_at_once)],
         change=_merging,
     ),
     Planted(
