@@ -40,7 +40,8 @@ IN_FLIGHT = ClientProperties(bootstrap_servers=()).max_in_flight_requests_per_co
 _CHANGED = {StopReason.ANCHOR, StopReason.TARGET_AHEAD, StopReason.SEQUENCE, StopReason.FOREIGN}
 EXPLAINED: dict[str, set[StopReason]] = {
     "foreign writer": {*_CHANGED, StopReason.WRONG_PLACE},
-    "target recreated": {*_CHANGED, StopReason.RECREATED, StopReason.WRONG_PLACE},
+    # Lost: what was on its way is in the new log, which then ends below a source that starts above 0.
+    "target recreated": {*_CHANGED, StopReason.RECREATED, StopReason.WRONG_PLACE, StopReason.LOST},
     "source truncated": {*_CHANGED, StopReason.DIVERGED, StopReason.HOLES},
     "source recreated": {*_CHANGED, StopReason.DIVERGED, StopReason.RECREATED, StopReason.HOLES},
     "target stamps its time": {StopReason.TOPIC_CONFIG, StopReason.ANCHOR},

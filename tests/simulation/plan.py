@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from .conditions import ORDINARY, UNBOUND, Bounds, Conditions
 from .gap_plan import (
+    BARREN,
     IN_RANDOM_PLANS,
     LOUD_FAULTS,
     NO_GAPS,
@@ -162,6 +163,8 @@ def with_gaps(plan: Plan) -> Plan:
         style, start = next(drawn)
         if content.kind == "alike":
             return content
+        if plan.loud and style in BARREN:
+            style = NO_TRANSACTIONS  # a topic stops there: too little would be left to copy
         return replace(content, transactions=NO_TRANSACTIONS if plan.racing else style, log_start=start)
 
     topics = tuple(tuple(map(with_its, topic)) for topic in plan.topics)
