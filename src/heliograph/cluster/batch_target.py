@@ -16,9 +16,7 @@ from heliograph.cluster.log_reads import (
     Batches,
     LogSpan,
     ProducerState,
-    read_batch,
     read_batches,
-    read_producer,
     read_producers,
     read_span,
 )
@@ -29,7 +27,6 @@ from heliograph.cluster.record_deletion import delete_records
 from heliograph.model.errors import HeliographError
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.api_keys import ApiKey
-from heliograph.wire.batch import BatchHeader
 from heliograph.wire.produce import (
     PRODUCE_BY_ID_FROM,
     PRODUCE_FLEXIBLE_FROM,
@@ -166,15 +163,9 @@ class BatchTarget:
     async def span(self, where: TopicPartition) -> LogSpan:
         return await read_span(self.client, where)
 
-    async def producer(self, where: TopicPartition, producer_id: int) -> ProducerState | None:
-        return await read_producer(self.client, where, producer_id)
-
     async def producers(self, where: TopicPartition) -> Mapping[int, ProducerState]:
         """By producer id: everybody whom the leader remembers."""
         return await read_producers(self.client, where)
-
-    async def batch_at(self, where: TopicPartition, offset: int) -> tuple[BatchHeader, memoryview] | None:
-        return await read_batch(self.client, where, offset)
 
     async def batches_in(self, where: TopicPartition, first_offset: int, next_offset: int) -> Batches:
         return await read_batches(self.client, where, first_offset, next_offset)
