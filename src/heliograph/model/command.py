@@ -1,0 +1,130 @@
+"""What an operator wants of a mirrored partition or topic: one frozen value, and its only encoder (docs/LEDGER.md).
+
+Commands go through a compacted topic of the target cluster, so that they work from any machine and with no mirror
+running. The last one about a partition counts. Each has an id of its own: a driver writes down what became of it
+(model/ledger.py, `answer`), so that one that is read twice acts once.
+
+    key     version byte | ["<source cluster id>", "<target topic>", partition, "copy" or "remirror"]
+    value   version byte | the fields below
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from heliograph.model.ledger import VERSION, WHOLE_TOPIC, UnknownVersion, pack, unpack
+
+Ranges = Mapping[int, tuple[int, int]]  # by partition: half-open ranges of offsets
+
+
+class Wish(StrEnum):
+    PAUSE = "pause"
+    RESUME = "resume"
+    REMIRROR = "remirror"
+
+
+class Outcome(StrEnum):
+    APPLIED = "applied"
+    REFUSED = "refused"
+    UNDER_WAY = "under_way"
+
+
+_COPY = "copy"  # pause and resume: the later one counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What it is about: a target partition, or a whole topic (`partition` is WHOLE_TOPIC)."""
+
+    source_cluster_id: str
+    target_topic: str
+    partition: int = WHOLE_TOPIC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """`target_topic_id`: the topic that was shown to the operator. `stop`: the code of the stop that is to be resolved,
+    as it was shown. `loses`: the offsets that the operator was shown as lost, and accepts, by partition."""
+
+    id: str
+    wish: Wish
+    subject: Subject
+    at: datetime
+    author: str
+    target_topic_id: str = ""
+    stop: str | None = None
+    loses: Ranges = field(default_factory=dict)
+
+
+def encode_command(command: Command) -> tuple[bytes, bytes]:
+    subject = command.subject
+    slot = Wish.REMIRROR if command.wish is Wish.REMIRROR else _COPY
+    key = [subject.source_cluster_id, subject.target_topic, subject.partition, slot]
+    value = {
+        "id": command.id,
+        "wish": command.wish,
+        "at": command.at.isoformat(timespec="milliseconds"),
+        "author": command.author,
+        "target_topic_id": command.target_topic_id,
+        "stop": command.stop,
+        "loses": {str(partition): list(lost) for partition, lost in command.loses.items()},
+    }
+    return pack(VERSION, key), pack(VERSION, value)
+
+
+def decode_command(key: bytes, value: bytes) -> Command:
+    """`UnknownVersion` for what this version cannot read."""
+    try:
+        source_cluster_id, target_topic, partition, _ = unpack(key)
+        subject = Subject(
+            source_cluster_id=source_cluster_id, target_topic=target_topic, partition=int(partition)
+        )
+        return _decoded(subject, unpack(value, target_topic))
+    except (ValueError, TypeError, KeyError) as problem:
+        raise UnknownVersion(key[0] if key else -1) from problem
+
+
+def _decoded(subject: Subject, fields: Mapping[str, Any]) -> Command:
+    return Command(
+        id=fields["id"],
+        wish=Wish(fields["wish"]),
+        subject=subject,
+        at=datetime.fromisoformat(fields["at"]),
+        author=fields["author"],
+        target_topic_id=fields["target_topic_id"],
+        stop=fields["stop"],
+        loses={int(partition): (lost[0], lost[1]) for partition, lost in fields["loses"].items()},
+    )
+
+
+class CommandState:
+    """The commands that count, of all that were ever written."""
+
+    def __init__(self) -> None:
+        self._commands: dict[bytes, Command] = {}
+        self.unread = 0  # of a version that is not known here
+
+    def take(self, key: bytes | None, value: bytes | None) -> Command | None:
+        """The next record; the command, if it is one that can be read."""
+        if key is None:
+            return None
+        if value is None:
+            self._commands.pop(key, None)
+            return None
+        try:
+            command = decode_command(key, value)
+        except UnknownVersion:
+            self.unread += 1
+            return None
+        self._commands[key] = command
+        return command
+
+    def about(self, source_cluster_id: str) -> Iterator[Command]:
+        """All that concern mirrors of this source cluster."""
+        return (
+            each for each in self._commands.values() if each.subject.source_cluster_id == source_cluster_id
+        )

@@ -1,0 +1,170 @@
+"""What Heliograph writes down on a target cluster: rows, their keys, and what a log of them amounts to.
+
+Owns the form of keys and values, and the rule which of several rows counts. Must not know topics, brokers or what a row
+leads to. A row is about one target partition, of one kind, under one *term* of the driver that wrote it:
+
+    key     version byte | ["<source cluster id>", "<target topic>", partition, "<kind>", term]      as JSON
+    value   version byte | {"field": value, ...}                          as JSON; no value: the row is removed
+
+Of the rows that differ in nothing but their terms the one of the highest term counts. A driver that takes a topic over
+carries every row on under a higher term, the topic's own (`RowKind.TOPIC`) last; from then on rows of that topic under a
+lower term mean nothing. So a driver that was replaced, and does not know it yet, neither hides nor brings back anything
+by what it writes late. Fields that this version does not know are carried on, too. A version that it does not know is
+refused: what a newer Heliograph meant cannot be guessed. docs/LEDGER.md has all kinds and fields.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from heliograph.model.errors import HeliographError
+
+LEDGER_TOPIC = "__heliograph_ledger"
+COMMANDS_TOPIC = "__heliograph_commands"
+EVENTS_TOPIC = "__heliograph_events"
+OWN_TOPICS = frozenset({LEDGER_TOPIC, COMMANDS_TOPIC, EVENTS_TOPIC})
+
+VERSION = 1
+WHOLE_TOPIC = -1  # the partition of a row that is about all of them
+NO_TOPIC = ""  # the topic of a row that is about a link
+
+Fields = Mapping[str, Any]
+
+
+class RowKind(StrEnum):
+    LINK = "link"  # which topics there were when a link first ran
+    TOPIC = "topic"  # which topic is mirrored to which, by their ids
+    BEGIN = "begin"  # where a new partition begins
+    GAPS = "gaps"  # offsets of it were filled with markers
+    STOP = "stop"  # it needs an operator
+    LOSS = "loss"  # what an operator has agreed to lose
+    ANSWER = "answer"  # what became of an operator's last command
+    REMIRROR = "remirror"  # the topic is being deleted and made again
+
+
+class UnknownVersion(HeliographError):
+    """A newer Heliograph wrote this. `target_topic`: what it is about, None where not even that can be read."""
+
+    exit_code = 1
+
+    def __init__(self, version: int, target_topic: str | None = None) -> None:
+        about = f" about topic {target_topic}" if target_topic else ""
+        super().__init__(
+            f"the ledger holds a row{about} of version {version}; this Heliograph reads version {VERSION}",
+            hint="run the version of Heliograph that wrote it, or a later one",
+        )
+        self.target_topic = target_topic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class RowName:
+    """What a row is about."""
+
+    source_cluster_id: str
+    target_topic: str
+    partition: int
+    kind: RowKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """`fields` None: the row is removed."""
+
+    name: RowName
+    term: int
+    fields: Fields | None
+
+
+def pack(version: int, document: Any) -> bytes:
+    return bytes([version]) + json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def unpack(data: bytes, target_topic: str | None = None) -> Any:
+    if not data or data[0] != VERSION:
+        raise UnknownVersion(data[0] if data else -1, target_topic)
+    return json.loads(data[1:])
+
+
+def encode_row(row: Row) -> tuple[bytes, bytes | None]:
+    """Key and value of the record."""
+    name = row.name
+    key = [name.source_cluster_id, name.target_topic, name.partition, name.kind, row.term]
+    return pack(VERSION, key), None if row.fields is None else pack(VERSION, dict(row.fields))
+
+
+def decode_row(key: bytes, value: bytes | None) -> Row:
+    """`UnknownVersion` for what this version cannot read; a kind that it does not know counts as that, too."""
+    try:
+        source_cluster_id, target_topic, partition, kind, term = unpack(key)
+        known = RowKind(kind)
+    except (ValueError, TypeError) as problem:
+        raise UnknownVersion(key[0] if key else -1) from problem
+    name = RowName(
+        source_cluster_id=source_cluster_id, target_topic=target_topic, partition=partition, kind=known
+    )
+    return Row(name=name, term=term, fields=None if value is None else unpack(value, target_topic))
+
+
+class LedgerState:
+    """What all rows of a ledger amount to, in the order in which they were written."""
+
+    def __init__(self) -> None:
+        self._rows: dict[RowName, dict[int, Fields]] = {}
+        self.unread: dict[str | None, UnknownVersion] = {}  # by target topic; None: about anything
+
+    def take(self, key: bytes | None, value: bytes | None) -> RowName | None:
+        """The next record; what it is about, if it can be read."""
+        try:
+            row = decode_row(key or b"", value)
+        except UnknownVersion as problem:
+            self.unread[problem.target_topic] = problem
+            return None
+        self.put(row)
+        return row.name
+
+    def put(self, row: Row) -> None:
+        terms = self._rows.setdefault(row.name, {})
+        if row.fields is None:
+            terms.pop(row.term, None)
+        else:
+            terms[row.term] = row.fields
+
+    def fields(self, name: RowName) -> Fields | None:
+        """Of the row that counts."""
+        terms = self._counting(name)
+        return terms[max(terms)] if terms else None
+
+    def _counting(self, name: RowName) -> Mapping[int, Fields]:
+        since = self.term(replace(name, partition=WHOLE_TOPIC, kind=RowKind.TOPIC))
+        return {term: fields for term, fields in self._rows.get(name, {}).items() if term >= since}
+
+    def term(self, name: RowName) -> int:
+        """The highest term of its rows; 0: there is none."""
+        return max(self._rows.get(name) or (0,))
+
+    def names(self, source_cluster_id: str) -> Iterator[RowName]:
+        """Of all rows about this source cluster, those that mean nothing any more among them."""
+        return (
+            name
+            for name, terms in self._rows.items()
+            if terms and name.source_cluster_id == source_cluster_id
+        )
+
+    def unreadable(self, target_topic: str) -> UnknownVersion | None:
+        return self.unread.get(None) or self.unread.get(target_topic)
+
+    def carried_on(self, names: Iterable[RowName], term: int) -> list[Row]:
+        """What a driver writes that begins under this term: the rows that count, as its own, a topic's own last, and
+        then the others' removal, in this order: one that ends in between has lost none."""
+        kept, removed = [], []
+        for name in sorted(names, key=lambda name: name.kind is RowKind.TOPIC):
+            counting = self._counting(name)
+            if counting and max(counting) < term:
+                kept.append(Row(name=name, term=term, fields=counting[max(counting)]))
+            lower = (each for each in self._rows.get(name, {}) if each < term)
+            removed += [Row(name=name, term=each, fields=None) for each in lower]
+        return kept + removed

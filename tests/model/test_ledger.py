@@ -1,0 +1,183 @@
+"""Rows and commands: what is read is what was written, the highest term counts, and newer versions are refused."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heliograph.model.command import Command, CommandState, Subject, Wish, decode_command, encode_command
+from heliograph.model.ledger import (
+    VERSION,
+    WHOLE_TOPIC,
+    LedgerState,
+    Row,
+    RowKind,
+    RowName,
+    UnknownVersion,
+    decode_row,
+    encode_row,
+)
+
+NAME = RowName(source_cluster_id="sf", target_topic="orders", partition=3, kind=RowKind.STOP)
+AT = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+def taken(*rows: Row) -> LedgerState:
+    state = LedgerState()
+    for row in rows:
+        state.take(*encode_row(row))
+    return state
+
+
+def row(term: int, fields: dict[str, object] | None) -> Row:
+    return Row(name=NAME, term=term, fields=fields)
+
+
+@given(
+    st.text(max_size=20),
+    st.text(max_size=20),
+    st.integers(-1, 1 << 30),
+    st.sampled_from(RowKind),
+    st.integers(0, 1 << 40),
+)
+def test_a_row_is_read_as_it_was_written(
+    source: str, topic: str, partition: int, kind: RowKind, term: int
+) -> None:
+    name = RowName(source_cluster_id=source, target_topic=topic, partition=partition, kind=kind)
+    written = Row(name=name, term=term, fields={"code": "lost", "unknown": [1, {"deep": None}]})
+
+    assert decode_row(*encode_row(written)) == written
+    assert decode_row(encode_row(written)[0], None) == Row(name=name, term=term, fields=None)
+
+
+def test_the_row_of_the_highest_term_counts_whenever_it_is_written() -> None:
+    state = taken(row(7, {"code": "lost"}), row(5, {"code": "late word of a zombie"}))
+
+    assert state.fields(NAME) == {"code": "lost"}
+
+
+def test_a_zombie_that_removes_its_own_row_hides_nothing() -> None:
+    state = taken(row(5, {"code": "lost"}))
+    for each in state.carried_on([NAME], term=7):
+        state.put(each)
+    state.take(*encode_row(row(5, None)))
+
+    assert state.fields(NAME) == {"code": "lost"}
+    assert state.term(NAME) == 7
+
+
+def test_a_zombie_brings_nothing_back() -> None:
+    topic = RowName(source_cluster_id="sf", target_topic="orders", partition=WHOLE_TOPIC, kind=RowKind.TOPIC)
+    state = taken(Row(name=topic, term=5, fields={}), row(5, {"code": "lost"}), row(5, None))
+    for each in state.carried_on(list(state.names("sf")), term=7):
+        state.put(each)
+    state.take(*encode_row(row(5, {"code": "lost"})))
+
+    assert state.fields(NAME) is None
+    assert state.carried_on([NAME], term=9) == [row(5, None)]
+
+
+def test_a_topics_own_row_is_carried_on_last() -> None:
+    topic = RowName(source_cluster_id="sf", target_topic="orders", partition=WHOLE_TOPIC, kind=RowKind.TOPIC)
+    state = taken(Row(name=topic, term=5, fields={}), row(5, {"code": "lost"}))
+
+    written = state.carried_on([topic, NAME], term=7)
+
+    assert [(each.name.kind, each.term) for each in written if each.fields is not None] == [
+        (RowKind.STOP, 7),
+        (RowKind.TOPIC, 7),
+    ]
+
+
+def test_rows_are_carried_on_with_fields_that_are_not_known() -> None:
+    state = taken(row(5, {"code": "lost", "of_a_later_version": 1}), row(4, {"code": "older"}))
+
+    kept, *removed = state.carried_on([NAME], term=9)
+
+    assert kept == row(9, {"code": "lost", "of_a_later_version": 1})
+    assert removed == [row(5, None), row(4, None)]
+
+
+def test_what_is_under_the_own_term_already_is_not_written_again() -> None:
+    state = taken(row(9, {"code": "lost"}), row(5, {"code": "older"}))
+
+    assert state.carried_on([NAME], term=9) == [row(5, None)]
+
+
+def test_a_removed_row_is_gone() -> None:
+    state = taken(row(5, {"code": "lost"}), row(5, None))
+
+    assert state.fields(NAME) is None
+    assert list(state.names("sf")) == []
+
+
+def test_a_value_of_another_version_is_refused_for_its_topic_alone() -> None:
+    key, value = encode_row(row(5, {"code": "lost"}))
+    assert value is not None
+    state = LedgerState()
+
+    assert state.take(key, bytes([VERSION + 1]) + value[1:]) is None
+    assert state.unreadable("orders") is not None
+    assert state.unreadable("payments") is None
+
+
+@pytest.mark.parametrize("key", [b"", b"\x02[]", bytes([VERSION]) + b"{}", bytes([VERSION]) + b"nonsense"])
+def test_a_key_that_cannot_be_read_is_refused_for_everything(key: bytes) -> None:
+    state = LedgerState()
+    state.take(key, b"")
+
+    assert state.unreadable("payments") is not None
+    with pytest.raises(UnknownVersion, match="version"):
+        decode_row(key, None)
+
+
+def test_a_kind_that_is_not_known_is_refused() -> None:
+    key = bytes([VERSION]) + json.dumps(["sf", "orders", 0, "of a later version", 1]).encode()
+
+    with pytest.raises(UnknownVersion):
+        decode_row(key, None)
+
+
+# -- commands
+
+
+def command(wish: Wish, number: int = 1, *, partition: int = 3) -> Command:
+    return Command(
+        id=f"id {number}",
+        wish=wish,
+        subject=Subject(source_cluster_id="sf", target_topic="orders", partition=partition),
+        at=AT,
+        author="ops@here",
+        target_topic_id="an id",
+        stop="lost",
+        loses={3: (10, 20)},
+    )
+
+
+@pytest.mark.parametrize("wish", Wish)
+def test_a_command_is_read_as_it_was_written(wish: Wish) -> None:
+    assert decode_command(*encode_command(command(wish))) == command(wish)
+
+
+def test_the_last_word_on_whether_a_partition_is_copied_counts() -> None:
+    state = CommandState()
+    for each in (command(Wish.PAUSE, 1), command(Wish.PAUSE, 2, partition=4), command(Wish.RESUME, 3)):
+        state.take(*encode_command(each))
+
+    assert [(each.subject.partition, each.wish) for each in state.about("sf")] == [
+        (3, Wish.RESUME),
+        (4, Wish.PAUSE),
+    ]
+    assert list(state.about("nyc")) == []
+
+
+def test_a_command_of_another_version_is_counted_and_left_alone() -> None:
+    state = CommandState()
+    key, value = encode_command(command(Wish.PAUSE))
+
+    assert state.take(key, bytes([VERSION + 1]) + value[1:]) is None
+    assert state.unread == 1
