@@ -7,8 +7,8 @@ leads to. A row is about one target partition, of one kind, under one *term* of 
     value   version byte | {"field": value, ...}                          as JSON; no value: the row is removed
 
 Of the rows that differ in nothing but their terms the one of the highest term counts. A driver that takes a topic over
-carries every row on under a higher term, the topic's own (`RowKind.TOPIC`) last; from then on rows of that topic under a
-lower term mean nothing. So a driver that was replaced, and does not know it yet, neither hides nor brings back anything
+carries every row on under a higher term, the topic's own (`RowKind.TOPIC`) last; from then on rows of that topic under
+a lower term mean nothing. So a driver that was replaced, and does not know it yet, neither hides nor brings back anything
 by what it writes late. Fields that this version does not know are carried on, too. A version that it does not know is
 refused: what a newer Heliograph meant cannot be guessed. docs/LEDGER.md has all kinds and fields.
 """
@@ -30,13 +30,14 @@ OWN_TOPICS = frozenset({LEDGER_TOPIC, COMMANDS_TOPIC, EVENTS_TOPIC})
 
 VERSION = 1
 WHOLE_TOPIC = -1  # the partition of a row that is about all of them
-NO_TOPIC = ""  # the topic of a row that is about a link
 
 Fields = Mapping[str, Any]
 
 
 class RowKind(StrEnum):
-    LINK = "link"  # which topics there were when a link first ran
+    LINK = (
+        "link"  # which topics there were when a link first ran; its name stands in the target topic's place
+    )
     TOPIC = "topic"  # which topic is mirrored to which, by their ids
     BEGIN = "begin"  # where a new partition begins
     GAPS = "gaps"  # offsets of it were filled with markers
