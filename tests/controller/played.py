@@ -219,18 +219,21 @@ class FakeLanes:
 
 
 class PlayedGroup:
-    """The fenced cells of an election. `fails`: what the next commits end with."""
+    """The fenced cells of an election. `fails`: what the next commits end with. `pending`: what was taken from a member
+    before, and is not shown before the next commit is."""
 
     def __init__(self) -> None:
         self.standing: Standing = Placed(term=Term(generation=1, member="me"), claims=Claims())
         self.committed: dict[TopicPartition, Cell] = {}
         self.fails: list[HeliographError] = []
+        self.pending: dict[TopicPartition, Cell] = {}
 
     async def commit(self, cells: Mapping[TopicPartition, Cell]) -> None:
         await asyncio.sleep(0)
         if self.fails:
             raise self.fails.pop(0)
-        self.committed |= cells
+        self.committed |= {**self.pending, **cells}
+        self.pending = {}
 
     async def cells(self) -> dict[TopicPartition, Cell]:
         await asyncio.sleep(0)

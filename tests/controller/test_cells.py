@@ -8,7 +8,7 @@ import pytest
 
 from heliograph.cluster.fenced_cells import Cell
 from heliograph.cluster.standing import Placed, Seeking, Term
-from heliograph.controller.cells import Cells
+from heliograph.controller.cells import Cells, Mark
 from heliograph.model.claims import Claims
 from heliograph.model.errors import BrokerRefused, Disconnected, RequestTimedOut
 from heliograph.model.marker_label import ATTEMPTS
@@ -117,3 +117,92 @@ async def test_lanes_that_ask_at_once_are_given_different_attempts() -> None:
 async def test_attempts_that_are_used_up_stay_at_the_last_one() -> None:
     given = await Cells(PlayedGroup(), 30.0).reserve({ORDERS: ATTEMPTS - 2})
     assert given[ORDERS] == ATTEMPTS - 1
+
+
+# -- terms and marks
+
+BARRIER = TopicPartition("__heliograph_ledger", 0)
+
+
+async def test_every_holder_has_a_higher_term_than_the_last() -> None:
+    group = PlayedGroup()
+    first = await Cells(group, 30.0).begin([ORDERS, CLICKS], barrier=BARRIER)
+    group.standing = member("another")
+    second = await Cells(group, 30.0).begin([ORDERS], barrier=BARRIER)
+    third = await Cells(group, 30.0).begin([ORDERS, CLICKS], barrier=BARRIER, above=40)
+    assert first.term < second.term < third.term
+    assert third.term > 40
+
+
+async def test_a_term_leaves_attempts_as_they_are() -> None:
+    group = PlayedGroup()
+    cells = Cells(group, 30.0)
+    await cells.begin([ORDERS, CLICKS], barrier=BARRIER)
+    assert await cells.attempts() == {}  # nobody has filled a gap
+    given = await cells.reserve({ORDERS: -1})
+    group.standing = member("another")
+    await Cells(group, 30.0).begin([ORDERS], barrier=BARRIER)
+    assert group.committed[ORDERS].number == given[ORDERS] + 1
+
+
+async def test_a_reservation_that_is_on_its_way_is_seen_behind_the_barrier() -> None:
+    """A coordinator writes commits in order, and shows each when it is replicated."""
+    group = PlayedGroup()
+    await Cells(group, 30.0).begin([ORDERS], barrier=BARRIER)
+    group.standing, group.pending = member("another"), {ORDERS: Cell(number=7, text="")}
+    cells = Cells(group, 30.0)
+    await cells.begin([ORDERS], barrier=BARRIER)
+    assert (await cells.reserve({ORDERS: -1}))[ORDERS] > 6
+
+
+async def test_without_a_barrier_an_attempt_is_left_out_for_what_cannot_be_seen() -> None:
+    group = PlayedGroup()
+    cells = Cells(group, 30.0)
+    first = (await cells.reserve({ORDERS: -1}))[ORDERS]
+    group.standing = member("another")
+    await Cells(group, 30.0).begin([ORDERS], barrier=None)
+    assert group.committed[ORDERS].number == first + 2
+
+
+async def test_what_a_holder_leaves_behind_is_told_once() -> None:
+    group = PlayedGroup()
+    cells = Cells(group, 30.0)
+    await cells.begin([ORDERS, CLICKS], barrier=BARRIER)
+    await cells.leave({ORDERS: Mark(500, 0.0), CLICKS: Mark(7, 12.5)})
+    group.standing = member("another")
+    heir = Cells(group, 30.0)
+    assert await heir.marked([CLICKS])
+    assert (await heir.begin([ORDERS], barrier=BARRIER)).marks == {ORDERS: Mark(500, 0.0)}
+    assert not await heir.marked([ORDERS])
+    group.standing = member("a third")
+    assert (await Cells(group, 30.0).begin([ORDERS, CLICKS], barrier=BARRIER)).marks == {
+        CLICKS: Mark(7, 12.5)
+    }
+
+
+async def test_a_reservation_erases_a_mark() -> None:
+    group = PlayedGroup()
+    cells = Cells(group, 30.0)
+    await cells.leave({ORDERS: Mark(500, 0.0)})
+    group.standing = member("another")
+    heir = Cells(group, 30.0)
+    await heir.begin([ORDERS], barrier=BARRIER)
+    await heir.reserve({ORDERS: -1})
+    assert not await heir.marked([ORDERS])
+
+
+async def test_a_mark_of_another_version_is_not_trusted() -> None:
+    group = PlayedGroup()
+    for text in ('{"version": 2, "clean": [5, 0]}', '{"version": 1, "clean": "x"}', "nonsense", "[1]"):
+        group.committed[ORDERS] = Cell(number=3, text=text)
+        assert not await Cells(group, 30.0).marked([ORDERS])
+
+
+async def test_nobody_begins_while_a_commit_of_its_own_may_be_on_its_way() -> None:
+    group, clock = PlayedGroup(), Clock()
+    cells = Cells(group, 30.0, clock)
+    group.fails = [Disconnected("gone")]
+    with pytest.raises(Disconnected):
+        await cells.reserve({ORDERS: -1})
+    with pytest.raises(RequestTimedOut):
+        await cells.begin([ORDERS], barrier=BARRIER)

@@ -1,15 +1,21 @@
-"""What a run keeps in the fenced cells of an election (cluster/fenced_cells.py): how many attempts to fill gaps were
-reserved for each target partition.
+"""What a run keeps in the fenced cells of an election (cluster/fenced_cells.py), for each target partition:
+
+- how many attempts to fill gaps were reserved;
+- the *term* under which the holder writes rows of the ledger (model/ledger.py);
+- a *mark* by a holder that has drained: up to where it copied, and for how long others' appends may still come.
 
 An attempt must never be given to two holders of a partition (copier/fill.py). The group's coordinator takes a commit
 from members of its current generation only, and keeps it when all of them are gone: whoever holds a partition next
 reads what was reserved before it, and goes on above that.
 
+    begin:    a commit that all earlier ones are over with ─▶ read ─▶ commit a new term, without a mark
     reserve:  above what was read, or reserved by us ─▶ commit ─▶ acknowledged ─▶ granted
+    leave:    drained ─▶ commit a mark
 
 Two things may still be on their way when we read. A commit of the holder before us, which was taken before the
-generation changed: holders reserve one attempt of a partition at a time, so the first of ours leaves one out. And one
-of our own whose outcome is unknown, which could take back what we reserve after it: nothing is reserved until it is
+generation changed: holders reserve one attempt of a partition at a time, so the first of ours leaves one out; and who
+begins waits for a commit of its own first, which the coordinator writes behind all of those (the *barrier*). And one
+of our own whose outcome is unknown, which could take back what we reserve after it: nothing is committed until it is
 over.
 """
 
@@ -18,8 +24,9 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from heliograph.cluster.fenced_cells import Cell
 from heliograph.cluster.standing import Placed, Standing
@@ -31,6 +38,29 @@ from heliograph.wire.error_codes import ErrorCode
 
 VERSION = 1
 NOTHING = -1
+
+
+class Mark(NamedTuple):
+    """How a holder left a partition: nothing of its own is on its way. `end`: of the target's log, by what was
+    acknowledged. `clear_in_s`: for how long something of a holder before it may still have come, as of then."""
+
+    end: int
+    clear_in_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """`marks`: what the last holder left behind, erased by now."""
+
+    term: int
+    marks: Mapping[TopicPartition, Mark]
+
+
+class _Text(NamedTuple):
+    """What a cell says beside its number."""
+
+    term: int = 0
+    mark: Mark | None = None
 
 
 class FencedGroup(Protocol):
@@ -57,6 +87,54 @@ class Cells:
         self._ours: set[TopicPartition] = set()  # whose last attempt was reserved by `_ours_of`
         self._ours_of: str | None = None
         self._unknown_until = -math.inf  # a commit of ours may be executed late
+        self._texts: dict[TopicPartition, _Text] = {}
+
+    async def begin(
+        self, wheres: Collection[TopicPartition], *, barrier: TopicPartition | None, above: int = 0
+    ) -> Begun:
+        """A term above every one before it, and above this one, for partitions that are ours from now on; it is durable
+        on return, and no mark of theirs is left. `barrier`: a cell that means nothing. Without one a reservation of the
+        last holder may be hidden from us, and an attempt is left out for it."""
+        async with self._lock:
+            self._check_known()
+            if barrier is not None:
+                await self._put({barrier: Cell(number=0, text=_text(_Text()))})
+            self._member = None
+            await self._read()
+            marks = {where: mark for where in wheres if (mark := self._text_of(where).mark) is not None}
+            term = max((self._text_of(where).term for where in wheres), default=0)
+            term = max(term, above) + 1
+            if barrier is None:
+                self._attempts |= {where: self._attempts.get(where, NOTHING) + 1 for where in wheres}
+            self._texts |= dict.fromkeys(wheres, _Text(term=term))
+            await self._put({where: self._cell(where) for where in wheres})
+            return Begun(term=term, marks=marks)
+
+    async def marked(self, wheres: Collection[TopicPartition]) -> bool:
+        """Whether one of them has a mark, which must be erased before anything is appended there."""
+        async with self._lock:
+            self._member = None
+            await self._read()
+            return any(self._text_of(where).mark is not None for where in wheres)
+
+    async def leave(self, marks: Mapping[TopicPartition, Mark]) -> None:
+        """Nothing of ours will be appended to these any more."""
+        async with self._lock:
+            self._check_known()
+            await self._read()
+            self._texts |= {where: self._text_of(where)._replace(mark=mark) for where, mark in marks.items()}
+            await self._put({where: self._cell(where) for where in marks})
+
+    def _text_of(self, where: TopicPartition) -> _Text:
+        return self._texts.get(where, _Text())
+
+    def _cell(self, where: TopicPartition) -> Cell:
+        attempt = self._attempts.get(where, NOTHING)
+        return Cell(number=attempt + 1, text=_text(self._text_of(where)))
+
+    def _check_known(self) -> None:
+        if self._clock() < self._unknown_until:
+            raise RequestTimedOut("an earlier commit has no answer, and may still be on its way")
 
     async def attempts(self) -> Mapping[TopicPartition, int]:
         """The last one that was reserved, of every partition of which one ever was. Read anew: a run gains topics in
@@ -69,12 +147,11 @@ class Cells:
     async def reserve(self, wants: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """An attempt above what was ever reserved, and above this one, for each of them. They are durable on return."""
         async with self._lock:
-            if self._clock() < self._unknown_until:
-                raise RequestTimedOut("an earlier commit has no answer, and may still be on its way")
+            self._check_known()
             await self._read()
             given = {where: self._next(where, above) for where, above in wants.items()}
             self._attempts |= given  # also if the commit fails: it may be executed
-            await self._commit(given)
+            await self._put({where: self._cell(where) for where in given})
             self._ours |= set(given)
             return given
 
@@ -96,14 +173,13 @@ class Cells:
             if cell.number - 1 > self._attempts.get(where, NOTHING):  # else it is what we know of, or older
                 self._attempts[where] = cell.number - 1
                 self._ours.discard(where)
+        self._texts = {where: _read_text(cell.text) for where, cell in found.items()}
         if self._ours_of != member:
             self._ours.clear()
             self._ours_of = member
         self._member = member
 
-    async def _commit(self, attempts: Mapping[TopicPartition, int]) -> None:
-        text = json.dumps({"version": VERSION})  # the number, of the next attempt, is all there is to say yet
-        cells = {where: Cell(number=attempt + 1, text=text) for where, attempt in attempts.items()}
+    async def _put(self, cells: Mapping[TopicPartition, Cell]) -> None:
         try:
             await self._group.commit(cells)
         except BrokerRefused:
@@ -111,3 +187,19 @@ class Cells:
         except (RequestFailed, ProtocolError):
             self._unknown_until = self._clock() + self._flight_s
             raise
+
+
+def _text(text: _Text) -> str:
+    clean = {} if text.mark is None else {"clean": list(text.mark)}
+    return json.dumps({"version": VERSION, "term": text.term, **clean})
+
+
+def _read_text(text: str) -> _Text:
+    """Of a version that said less, or that this one does not know, nothing is known: it has no mark to be trusted."""
+    try:
+        said = json.loads(text or "{}")
+        term = int(said.get("term", 0))
+        clean = said.get("clean") if said.get("version") == VERSION else None
+        return _Text(term, Mark(int(clean[0]), float(clean[1])) if clean else None)
+    except (ValueError, TypeError, AttributeError, IndexError):
+        return _Text()

@@ -8,9 +8,9 @@ leads to. A row is about one target partition, of one kind, under one *term* of 
 
 Of the rows that differ in nothing but their terms the one of the highest term counts. A driver that takes a topic over
 carries every row on under a higher term, the topic's own (`RowKind.TOPIC`) last; from then on rows of that topic under
-a lower term mean nothing. So a driver that was replaced, and does not know it yet, neither hides nor brings back anything
-by what it writes late. Fields that this version does not know are carried on, too. A version that it does not know is
-refused: what a newer Heliograph meant cannot be guessed. docs/LEDGER.md has all kinds and fields.
+a lower term mean nothing. So a driver that was replaced, and does not know it yet, neither hides nor brings back
+anything by what it writes late. Fields that this version does not know are carried on, too. A version that it does not
+know is refused: what a newer Heliograph meant cannot be guessed. docs/LEDGER.md has all kinds and fields.
 """
 
 from __future__ import annotations
