@@ -49,6 +49,12 @@ class Event(StrEnum):
     STOOD_STILL = "stood_still"
     NOT_DRAINED = "not_drained"
     NO_STATUS = "no_status"
+    NO_LEDGER = "no_ledger"
+    # what operators asked for
+    COMMAND = "command"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    REMIRRORED = "remirrored"
 
 
 Code = Event | StopReason
@@ -60,7 +66,17 @@ class Severity(StrEnum):
     ERROR = "error"
 
 
-_FOR_INFORMATION = frozenset({Event.ACTIVE, Event.STANDBY, Event.LANE_UP, Event.TOPIC_CREATED})
+_FOR_INFORMATION = frozenset(
+    {
+        Event.ACTIVE,
+        Event.STANDBY,
+        Event.LANE_UP,
+        Event.TOPIC_CREATED,
+        Event.COMMAND,
+        Event.PAUSED,
+        Event.RESUMED,
+    }
+)
 _ERRORS = frozenset({Event.LANE_UNFIT, Event.SPARK_ERROR})
 
 

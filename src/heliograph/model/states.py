@@ -61,6 +61,7 @@ class StopReason(StrEnum):
     TOPIC_CONFIG = "topic_config"
     UNSUPPORTED = "unsupported"
     PREFLIGHT = "preflight"
+    LEDGER = "ledger"
     # this machine lacks something
     KERNELS = "kernels"
 
