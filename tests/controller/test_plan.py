@@ -249,6 +249,35 @@ def test_a_target_name_of_exactly_kafkas_limit_is_fine() -> None:
     assert plan([snapshot(source_topic("t" * 249))]).refusals == ()
 
 
+@pytest.mark.parametrize(
+    ("naming", "source", "separator", "topic"),
+    [
+        ("__heliograph_{topic}", "sf", ".", "ledger"),
+        ("__heliograph_{topic}", "sf", ".", "a-topic-of-later"),
+        ("__{topic}", "sf", ".", "heliograph_events"),
+        ("_{topic}", "sf", ".", "_heliograph_events"),
+        ("{topic}_{source}", "commands", ".", "_.heliograph"),
+        ("prefix", "__heliograph", "_", "commands"),
+        ("prefix", "__heliograph", ".", "ledger"),  # Kafka would refuse to create ours beside it
+    ],
+)
+def test_no_naming_leads_into_a_topic_of_heliographs_own(
+    naming: str, source: str, separator: str, topic: str
+) -> None:
+    link = Link(name="l", source=source, target="nyc", topics=(".*",), naming=naming, separator=separator)
+    made = plan([snapshot(source_topic(topic), link=link)])
+    assert why_refused(made) is StopReason.UNSUPPORTED
+    assert made.creations == ()
+    assert link.target_topic(topic) in made.refusals[0].why.message
+
+
+def test_a_topic_beside_one_that_would_be_heliographs_own_is_mirrored() -> None:
+    link = replace(LINK, naming="__{topic}")
+    made = plan([snapshot(source_topic("heliograph_ledger"), source_topic("orders"), link=link)])
+    assert [each.partition.source_topic for each in made.refusals] == ["heliograph_ledger"]
+    assert [each.spec.partition.target_topic for each in made.copies] == ["__orders"]
+
+
 def test_a_source_log_that_starts_above_zero_is_mirrored_into_a_new_target() -> None:
     observed = snapshot(source_topic(sights=[source_sight(5, 100)]))
     assert len(plan([observed]).copies) == 1

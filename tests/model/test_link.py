@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heliograph.model.ledger import OWN_TOPICS
 from heliograph.model.link import Link
 from heliograph.model.secrets import MASK, masked
 from heliograph.model.settings import Settings
@@ -42,6 +43,11 @@ def test_internal_topics_are_left_out_whatever_the_patterns_say() -> None:
     assert not link(("__consumer_offsets", ".*")).matches("__consumer_offsets")
     assert not link().matches("connect-offsets", internal=True)
     assert link().matches("_schemas")
+
+
+@pytest.mark.parametrize("topic", sorted(OWN_TOPICS))
+def test_topics_of_heliographs_own_are_never_copied(topic: str) -> None:
+    assert not link((".*", topic, re.escape(topic))).matches(topic)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from heliograph.model.admission import Admitted, Refused, TopicFacts, admit_topi
 from heliograph.model.claims import Holder
 from heliograph.model.errors import ConfigError
 from heliograph.model.events import Severity
+from heliograph.model.ledger import OWN_PREFIX, is_own_name
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.producer_id import cluster_code, producer_id
@@ -256,6 +257,13 @@ def _refuse_topic(
             message=f"the target topic's name would have {len(target_name)} characters, Kafka allows"
             f" {TOPIC_NAME_LIMIT}",
             hint="choose a shorter naming, or exclude the topic",
+        )
+    if is_own_name(target_name):
+        return Refused(
+            reason=StopReason.UNSUPPORTED,
+            message=f"the target topic would be {target_name}: names that begin with {OWN_PREFIX} are Heliograph's"
+            " own (docs/LEDGER.md)",
+            hint=f"choose another naming for link {snapshot.link.name}, or exclude topic {topic.name}",
         )
     unread = _unread_config(snapshot, topic, target)
     if unread is not None:

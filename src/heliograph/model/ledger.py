@@ -26,6 +26,7 @@ from heliograph.model.errors import HeliographError
 LEDGER_TOPIC = "__heliograph_ledger"
 COMMANDS_TOPIC = "__heliograph_commands"
 EVENTS_TOPIC = "__heliograph_events"
+OWN_PREFIX = "__heliograph_"
 OWN_TOPICS = frozenset({LEDGER_TOPIC, COMMANDS_TOPIC, EVENTS_TOPIC})
 
 VERSION = 1
@@ -78,6 +79,12 @@ class Row:
     name: RowName
     term: int
     fields: Fields | None
+
+
+def is_own_name(topic: str) -> bool:
+    """Whether the name is kept for Heliograph. Kafka refuses to create a topic whose name differs from another's only
+    by `.` in place of `_`: a mirrored topic of such a name would keep ours from being made."""
+    return topic.replace(".", "_").startswith(OWN_PREFIX)
 
 
 def pack(version: int, document: Any) -> bytes:
