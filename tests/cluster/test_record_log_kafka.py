@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from heliograph.cluster import record_log
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.own_topics import OwnTopics
 from heliograph.cluster.properties import parse_properties
-from heliograph.cluster.record_log import RecordLog
+from heliograph.cluster.record_log import Pair, RecordLog
 from heliograph.lab.cluster import LabCluster
+from heliograph.model.errors import RequestFailed
 from heliograph.model.ledger import EVENTS_TOPIC, LEDGER_TOPIC
 
 pytestmark = pytest.mark.kafka
@@ -70,11 +70,11 @@ async def test_an_append_without_an_answer_is_there_once(
         log = await OwnTopics(client).open(LEDGER_TOPIC)
         before, real, lost = await log.end(), log._try, [True]
 
-        async def answer_lost(records: list[record_log.Pair]) -> None:
+        async def answer_lost(records: list[Pair]) -> None:
             await real(records)
             if lost:
                 lost.pop()
-                raise record_log.RequestFailed("the answer is lost")
+                raise RequestFailed("the answer is lost")
 
         monkeypatch.setattr(log, "_try", answer_lost)
         await log.append([(b"a", b"1")])

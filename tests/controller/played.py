@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -26,6 +26,7 @@ from heliograph.model.occurrence import Occurrence
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition, TopicPartition
 
+from .memory_logs import MemoryLogs
 from .observed import LINK, mirrored_sight, snapshot, source_topic, target_topic
 
 REQUEST_TIMEOUT_S = 30.0
@@ -75,6 +76,7 @@ class FakeClusters:
         self.observed: list[str] = []  # links that were looked at alone
         self.closed = False
         self.targets: dict[str, Any] = {}
+        self.logs = MemoryLogs()
 
     async def connect(self) -> None:
         await self._step("connect")
@@ -82,7 +84,7 @@ class FakeClusters:
     async def observe(self) -> list[LinkSnapshot]:
         return [await self._look()]
 
-    async def observe_link(self, name: str) -> LinkSnapshot:
+    async def observe_link(self, name: str, only: Collection[str] | None = None) -> LinkSnapshot:  # noqa: ARG002
         self.observed.append(name)
         return await self._look()
 
@@ -106,6 +108,15 @@ class FakeClusters:
 
     def target(self, link: str) -> ClusterClient:
         return cast(ClusterClient, self.targets.get(link))
+
+    def source(self, link: str) -> ClusterClient:
+        return cast(ClusterClient, self.targets.get(link))
+
+    def target_topic_id(self, _link: str, topic: str) -> str:
+        return f"id of {topic}"
+
+    def own_topics(self, _link: str) -> MemoryLogs:
+        return self.logs
 
     def flight_s(self, _link: str) -> float:
         return REQUEST_TIMEOUT_S

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
 
@@ -433,9 +433,9 @@ class SlowClusters(FakeClusters):
         super().__init__(observed())
         self.go_on = asyncio.Event()
 
-    async def observe_link(self, name: str) -> LinkSnapshot:
+    async def observe_link(self, name: str, only: Collection[str] | None = None) -> LinkSnapshot:
         first = not self.observations
-        found = await super().observe_link(name)
+        found = await super().observe_link(name, only)
         if first:
             await self.go_on.wait()
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -416,7 +416,7 @@ class TwoLinks(FakeClusters):
     async def observe(self) -> list[LinkSnapshot]:
         return list(self.links.values())
 
-    async def observe_link(self, name: str) -> LinkSnapshot:
+    async def observe_link(self, name: str, only: Collection[str] | None = None) -> LinkSnapshot:  # noqa: ARG002
         self.observed.append(name)
         return self.links[name]
 

@@ -49,7 +49,8 @@ def prepared(
 ) -> Plan:
     monkeypatch.setattr(preparation, "create", (creations or Creations()).create)
     clusters.targets = {LINK.name: "the target of sf-to-nyc"}
-    return asyncio.run(prepare(clusters.made, LINK.name, logged(), mirrored))
+    _, todo = asyncio.run(prepare(clusters.made, LINK.name, logged(), mirrored))
+    return todo
 
 
 def test_topics_that_are_missing_are_created_and_told(

@@ -481,7 +481,7 @@ def test_a_cluster_that_is_away_hides_no_other_link() -> None:
     ]
 
 
-ATTENTION = ["stopped", "unknown", "pending", "aligning", "copying", "caught_up"]
+ATTENTION = ["stopped", "unknown", "paused", "pending", "aligning", "copying", "caught_up"]
 
 
 @given(st.lists(st.sampled_from(list(PartitionState)), min_size=1, max_size=5))

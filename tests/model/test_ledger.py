@@ -21,6 +21,7 @@ from heliograph.model.ledger import (
     decode_row,
     encode_row,
 )
+from heliograph.model.partition import TopicPartition
 
 NAME = RowName(source_cluster_id="sf", target_topic="orders", partition=3, kind=RowKind.STOP)
 AT = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -168,10 +169,11 @@ def test_the_last_word_on_whether_a_partition_is_copied_counts() -> None:
     for each in (command(Wish.PAUSE, 1), command(Wish.PAUSE, 2, partition=4), command(Wish.RESUME, 3)):
         state.take(*encode_command(each))
 
-    assert [(each.subject.partition, each.wish) for each in state.about("sf")] == [
+    assert sorted((each.subject.partition, each.wish) for each in state.about("sf")) == [
         (3, Wish.RESUME),
         (4, Wish.PAUSE),
     ]
+    assert [each.id for each in state.of("sf", TopicPartition("orders", 3))] == ["id 3"]
     assert list(state.about("nyc")) == []
 
 

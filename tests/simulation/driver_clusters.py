@@ -3,12 +3,13 @@ coordinator. What follows from what is observed is production's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.log_reads import LogSpan
+from heliograph.cluster.own_topics import OwnTopics
 from heliograph.cluster.properties import parse_properties
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.finding import Finding
@@ -23,6 +24,7 @@ from .group_side import GroupConnection
 from .model_broker import ModelPartition
 from .model_topic import ModelTopic
 from .sim_client import SimClient
+from .sim_ledger import SimLogs
 from .sim_questions import span_of, state_of
 from .source_log import SourceLog
 
@@ -76,20 +78,25 @@ class DriverClusters(Clusters):
     async def preflight(self, _snapshots: Sequence[LinkSnapshot]) -> tuple[Finding, ...]:
         return ()
 
-    async def _observe(self, link: Link) -> LinkSnapshot:
+    def own_topics(self, link: str) -> OwnTopics:
+        return cast(OwnTopics, SimLogs(cast(DriverClient, self.target(link))))
+
+    async def _observe(self, link: Link, only: Collection[str] | None = None) -> LinkSnapshot:
         nodes = self._world.clusters[link.target].answering
         client = cast(DriverClient, self.target(link.name))
         try:
-            seen: LinkSnapshot = await client.ask(nodes[0] if nodes else 0, lambda: self._look(link))
+            seen: LinkSnapshot = await client.ask(nodes[0] if nodes else 0, lambda: self._look(link, only))
         except (RequestFailed, ProtocolError) as problem:
             raise ClusterUnreachable(problem.message) from problem
         return seen
 
     # -- at the brokers
 
-    def _look(self, link: Link) -> LinkSnapshot:
+    def _look(self, link: Link, only: Collection[str] | None) -> LinkSnapshot:
         source, target = self._world.clusters[link.source], self._world.clusters[link.target]
-        topics = [topic for topic in source.topics.values() if topic.exists]
+        topics = [
+            topic for topic in source.topics.values() if topic.exists and (only is None or topic.name in only)
+        ]
         if not topics:  # it comes back in a moment, and is not looked for again by a run that has begun
             raise BrokerRefused("the topic is being created again", code=3)
         sources, targets = [], {}
@@ -101,12 +108,19 @@ class DriverClusters(Clusters):
             # What the topic is created with is what the source's has: both take batches of one size.
             config = TopicConfig(own=topic.configs, effective=topic.configs)
             sources.append(
-                SourceTopic(name=topic.name, replication_factor=1, config=config, partitions=sights)
+                SourceTopic(
+                    name=topic.name,
+                    replication_factor=1,
+                    config=config,
+                    partitions=sights,
+                    topic_id=topic.topic_id,
+                )
             )
             if theirs.exists:
                 config = TopicConfig(own=theirs.configs, effective=theirs.configs)
-                found = TargetTopic(name=topic.name, partitions=len(theirs.logs), config=config)
-                targets[topic.name] = found
+                targets[topic.name] = TargetTopic(
+                    name=topic.name, partitions=len(theirs.logs), config=config, topic_id=theirs.topic_id
+                )
         return LinkSnapshot(
             link=link,
             source_cluster_id=source.cluster_id,

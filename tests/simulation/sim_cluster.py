@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
 from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, TopicMetadata
+from heliograph.cluster.record_log import LogRecord
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode
 from tests.support.model_sessions import ModelSessions
@@ -82,6 +83,7 @@ class SimCluster:
         self.topics: dict[str, SimTopic] = {}
         self.sessions = {node: ModelSessions() for node in nodes}
         self.takes_markers = True  # from those who copy
+        self.own_logs: dict[str, list[LogRecord]] = {}  # of Heliograph's own topics
         self._frozen: dict[int, list[tuple[Do, tuple[object, ...]]]] = {}
 
     # -- brokers

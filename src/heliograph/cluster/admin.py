@@ -8,10 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from kafka.protocol.admin import (
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
 )
@@ -108,6 +111,19 @@ async def create_topic(
         detail = f" ({result.error_message})" if result.error_message else ""
         raise BrokerRefused(f"topic {name} cannot be created: {code}{detail}", code=result.error_code)
     return not result.error_code
+
+
+async def delete_topic(client: ClusterClient, topic_id: str) -> None:
+    """Delete the topic of this id, whatever it is called, and no other; one that is gone already is fine. It may be
+    seen for a moment after that."""
+    topic = DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=UUID(topic_id))
+    request = DeleteTopicsRequest(topics=[topic], timeout_ms=client.properties.request_timeout_ms)
+    response = await call_any(client, request, DeleteTopicsResponse)
+    what = f"deletion of topic {topic_id}"
+    with unpacking(what):
+        code = int(response.responses[0].error_code)
+    if code != ErrorCode.UNKNOWN_TOPIC_ID:
+        raise_for(code, what)
 
 
 async def read_state_lasts_ms(target: ClusterClient) -> int | None:

@@ -6,7 +6,13 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from heliograph.controller.plan import AwaitPartition, CopyPartition, LeavePartition, RefusePartition
+from heliograph.controller.plan import (
+    AwaitPartition,
+    CopyPartition,
+    LeavePartition,
+    PausePartition,
+    RefusePartition,
+)
 from heliograph.model.events import Event
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.partition_status import PartitionStatus
@@ -32,7 +38,8 @@ class _Sums:
         self.size_bytes += sign * row.size_bytes
         self.behind += sign * behind
         self.lag += 0 if stopped else sign * behind
-        self.unfinished += 0 if stopped or row.reached_goal or row.awaits_topic else sign
+        idle = stopped or row.awaits_topic or row.state is PartitionState.PAUSED
+        self.unfinished += 0 if idle or row.reached_goal else sign
 
 
 class Board:
@@ -78,7 +85,9 @@ class Board:
     def report(self, lane: int, progress: PartitionStatus) -> None:
         """Take in a lane's report."""
         old = self.rows.get(progress.partition)
-        if old is None or old.refused:  # a lane that has not heard of the plan yet
+        if (
+            old is None or old.refused or old.state is PartitionState.PAUSED
+        ):  # a lane that has not heard of it yet
             return
         counted = (progress.records, progress.size_bytes)
         seen = self._seen.get(progress.partition, NOTHING)
@@ -106,7 +115,8 @@ class Board:
         row = self.rows.get(partition)
         if row is not None:
             self._seen[partition] = NOTHING
-            state = row.state if row.state is PartitionState.STOPPED else PartitionState.PENDING
+            kept = row.state in (PartitionState.STOPPED, PartitionState.PAUSED)
+            state = row.state if kept else PartitionState.PENDING
             self._put(row._replace(lane=None, state=state, bound_by=None, aligning=None))
 
     def stand_by(self, link: str, active: str) -> None:
@@ -121,6 +131,7 @@ class Board:
         refusals: Iterable[RefusePartition],
         left: Iterable[LeavePartition] = (),
         awaited: Iterable[AwaitPartition] = (),
+        paused: Iterable[PausePartition] = (),
     ) -> list[RefusePartition]:
         """A link's rows, as planned just now; the refusals of those that were not stopped before."""
         known = {key: row for key, row in self.rows.items() if key.link == link}
@@ -131,12 +142,27 @@ class Board:
         for row in (*map(_pending, copies), *map(_left, left), *map(_awaited, awaited)):
             self._put(_continued(known.get(row.partition), row))
         told = []
+        for each in paused:
+            self._put(_continued(known.get(each.partition), _paused(each), anew=True))
         for refusal in refusals:
             before, row = known.get(refusal.partition), _refused(refusal)
             self._put(_continued(before, row) if before and _stopped_by_lane(before) else row)
             if before is None or before.state is not PartitionState.STOPPED:
                 told.append(refusal)
         return told
+
+    def adopt_again(
+        self,
+        copies: Iterable[CopyPartition] = (),
+        refusals: Iterable[RefusePartition] = (),
+        paused: Iterable[PausePartition] = (),
+    ) -> None:
+        """Partitions that no lane has, as an operator wants them or a plan has found them now: also those that were
+        stopped."""
+        rows = (*map(_pending, copies), *map(_refused, refusals), *map(_paused, paused))
+        for row in rows:
+            self._seen[row.partition] = NOTHING
+            self._put(_continued(self.rows.get(row.partition), row, anew=True))
 
     def lane_waits(self, partitions: Iterable[MirrorPartition], trouble: str, hint: str) -> None:
         """Their lane has not come up yet; what stopped keeps its own words."""
@@ -182,8 +208,13 @@ class Board:
         return [row for row in self.rows.values() if row.awaits_topic]
 
     @property
+    def paused(self) -> list[PartitionStatus]:
+        return [row for row in self.rows.values() if row.state is PartitionState.PAUSED]
+
+    @property
     def finished(self) -> bool:
-        """Every partition reached its goal, or stopped, or has no target topic that this run could create."""
+        """Every partition reached its goal, or stopped, or is paused, or has no target topic that this run could
+        create."""
         return self._planned and not any(each.unfinished for each in self._sums.values())
 
     def bound_by(self, link: str) -> BoundBy | None:
@@ -212,11 +243,13 @@ class Board:
         return max(new[0] - old[0], 0) / elapsed, max(new[1] - old[1], 0) / elapsed
 
 
-def _continued(before: PartitionStatus | None, row: PartitionStatus) -> PartitionStatus:
-    """The run's own count and goal go on; what a lane has stopped stays so."""
+def _continued(
+    before: PartitionStatus | None, row: PartitionStatus, *, anew: bool = False
+) -> PartitionStatus:
+    """The run's own count and goal go on; what a lane has stopped stays so, unless it begins `anew`."""
     if before is None:
         return row
-    if _stopped_by_lane(before):
+    if _stopped_by_lane(before) and not anew:
         return before._replace(held_by=row.held_by)
     goal = row.goal if before.goal is None else before.goal
     return row._replace(goal=goal, records=before.records, size_bytes=before.size_bytes)
@@ -258,6 +291,17 @@ def _awaited(awaited: AwaitPartition) -> PartitionStatus:
         trouble=awaited.message,
         event=Event.TOPIC_MISSING,
         hint=awaited.command,
+    )
+
+
+def _paused(paused: PausePartition) -> PartitionStatus:
+    return PartitionStatus(
+        partition=paused.partition,
+        state=PartitionState.PAUSED,
+        next_offset=paused.next_offset or 0,
+        source_end=paused.goal or 0,
+        goal=paused.goal,
+        trouble=paused.words,
     )
 
 

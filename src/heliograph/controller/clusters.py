@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.flight import flight_s
+from heliograph.cluster.own_topics import OwnTopics
 from heliograph.cluster.properties import parse_properties
 from heliograph.controller.finding import Finding
 from heliograph.controller.gap_filling import GapFilling, read_gap_filling
@@ -94,13 +95,22 @@ class Clusters:
                 problem=problem,
             )
 
-    async def observe_link(self, name: str) -> LinkSnapshot:
-        return await self._observe(self.link(name))
+    async def observe_link(self, name: str, only: Collection[str] | None = None) -> LinkSnapshot:
+        """`only`: of these source topics."""
+        return await self._observe(self.link(name), only)
 
     async def preflight(self, snapshots: Sequence[LinkSnapshot]) -> tuple[Finding, ...]:
         """What is missing for the links to work; reads only."""
         limited = limited_properties(self._settings, [snapshot.link for snapshot in snapshots])
         return (*await preflight_links(self.source, self.target, snapshots), *limited)
+
+    def target_topic_id(self, link: str, topic: str) -> str:
+        """By current metadata; empty where it is not known."""
+        return self.target(link).metadata.topic_id(topic)
+
+    def own_topics(self, link: str) -> OwnTopics:
+        """The topics of Heliograph's own on the link's target."""
+        return OwnTopics(self.target(link))
 
     async def gap_filling(self) -> dict[str, GapFilling]:
         """By link: how gaps of its topics will be filled; reads only."""
@@ -108,9 +118,9 @@ class Clusters:
         ways = await asyncio.gather(*(read_gap_filling(self.target(link)) for link in links))
         return dict(zip(links, ways, strict=True))
 
-    async def _observe(self, link: Link) -> LinkSnapshot:
+    async def _observe(self, link: Link, only: Collection[str] | None = None) -> LinkSnapshot:
         try:
-            return await observe(link, self.source(link.name), self.target(link.name))
+            return await observe(link, self.source(link.name), self.target(link.name), only)
         except (RequestFailed, ProtocolError) as problem:
             raise ClusterUnreachable(
                 f"a cluster answered but could not be read: {problem.message}",

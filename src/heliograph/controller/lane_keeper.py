@@ -5,8 +5,10 @@ A lane that hangs (lane_health.py) is ended and its partitions move, just like o
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from heliograph.controller.board import Board
 from heliograph.controller.lane_health import ADVANCE_LIMIT_S, LaneHealth
@@ -21,6 +23,7 @@ from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import PartitionState
 
+RELEASE_LOOK_S = 0.05
 HELLO_LIMIT_S = 60.0  # executors may have to start first, and unpack an archive
 NO_SLOT_HINT = (
     "lower `lanes`, or give Spark more cores or executors: a lane holds one slot for as long as it lives"
@@ -64,12 +67,37 @@ class LaneKeeper:
     # -- links
 
     def adopt(
-        self, link: str, copies: Iterable[CopyPartition], clear_at: float, created: Collection[str] = ()
+        self,
+        link: str,
+        copies: Iterable[CopyPartition],
+        clear_at: float,
+        created: Collection[str] = (),
+        sooner: Mapping[MirrorPartition, float] = MappingProxyType({}),
     ) -> None:
-        self._placement.adopt(link, copies, clear_at, created)
+        self._placement.adopt(link, copies, clear_at, created, sooner)
 
     def drop(self, link: str) -> None:
         self._placement.drop(link)
+
+    # -- partitions
+
+    def extend(self, copies: Iterable[CopyPartition], created: Collection[str] = ()) -> None:
+        """More of a link that is ours."""
+        self._placement.extend(copies, created)
+
+    async def release(self, partitions: Collection[MirrorPartition]) -> None:
+        """Take these from their lanes; on return none has one."""
+        self._placement.release(partitions)
+        while not all(self._placement.is_free(key) for key in partitions):  # noqa: ASYNC110 - `settle` is what moves it
+            await asyncio.sleep(RELEASE_LOOK_S)
+
+    def is_free(self, partition: MirrorPartition) -> bool:
+        """No lane has it."""
+        return self._placement.is_free(partition)
+
+    def clear_in_s(self, partition: MirrorPartition, now: float) -> float:
+        """For how long something that was sent there may still arrive."""
+        return max(self._placement.over_at(partition) - now, 0.0)
 
     # -- what lanes report
 
@@ -87,6 +115,17 @@ class LaneKeeper:
         self._placement.lane_up(event.lane, now)
         words = f"lane {event.lane} is up on {event.host} (process {event.pid})"
         self._outbox.tell(Event.LANE_UP, words)
+
+    def ended(self, event: LaneGone, now: float) -> None:
+        """It was told to end."""
+        self.lanes[event.lane].pid = None
+        self._placement.lane_gone(
+            event.lane,
+            now,
+            clean=event.clean,
+            hung=event.silent,
+            leased_until=lambda link: self._engine.leased_until(event.lane, link),
+        )
 
     def gone(self, event: LaneGone, now: float) -> None:
         view = self.lanes[event.lane]

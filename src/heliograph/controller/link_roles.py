@@ -14,18 +14,23 @@ Owns the elections. Must not know lanes: it tells what happens as events.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from heliograph.cluster.standing import Term
-from heliograph.controller.cells import Cells, FencedGroup
+from heliograph.controller.cells import Cells, FencedGroup, Mark
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Active, Candidate, Drivership, Role, Seeking, Standby
-from heliograph.controller.plan import LeavePartition, Plan
-from heliograph.controller.preparation import prepare
+from heliograph.controller.link_ledger import LinkLedger
+from heliograph.controller.link_ledgers import LinkLedgers
+from heliograph.controller.plan import HeldBy, LeavePartition, Plan
 from heliograph.controller.role_words import LastingTrouble, holders_of, tell_active, tell_standby
+from heliograph.controller.takeover import Ready, Takeover
+from heliograph.model.command import Command
 from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed
 from heliograph.model.events import Event
+from heliograph.model.ledger import Row
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition, TopicPartition
 
@@ -34,10 +39,12 @@ TRY_AGAIN_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A link is ours, and ready."""
+    """A link is ours, and ready. `clear_in_s`: of partitions whose last holder has drained, when nothing can be on its
+    way any more."""
 
     link: str
     todo: Plan
+    clear_in_s: Mapping[MirrorPartition, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,14 @@ class Failed:
     problem: BaseException
 
 
-RoleEvent = Prepared | StoodDown | Reserved | Failed
+@dataclass(frozen=True, slots=True)
+class Commanded:
+    """What an operator wants, of whichever mirror."""
+
+    command: Command
+
+
+RoleEvent = Prepared | StoodDown | Reserved | Failed | Commanded
 
 
 class LinkRoles:
@@ -103,6 +117,10 @@ class LinkRoles:
         ]
         self._drivership = make_drivership(candidates, self._changed)
         self._cells: dict[FencedGroup, Cells] = {}
+        self.ledgers = LinkLedgers(
+            clusters, cluster_ids, outbox, lambda command: on_event(Commanded(command))
+        )
+        self._take_over = Takeover(clusters, self.ledgers, outbox, self._cells_of)
         self._reserving: set[asyncio.Task[None]] = set()
         self._unreserved: dict[str, str] = {}  # why, of links whose lanes wait for attempts
 
@@ -134,6 +152,7 @@ class LinkRoles:
             self._trouble.end(link)
         for task in self._reserving:
             task.cancel()
+        await self.ledgers.aclose()
         await self._drivership.aclose(leave=leave)
 
     # -- attempts to fill gaps
@@ -156,6 +175,7 @@ class LinkRoles:
             self._tell_unreserved(link, problem.message)
             return
         self._unreserved.pop(link, None)
+        self.record(link, lambda ledger: _first_gaps(ledger, wants))
         if link in self._ready:  # else others may hold them by now, and have read less than this
             self._on_event(Reserved(lane, pid, tuple((key, given[key.target]) for key in wants)))
 
@@ -172,23 +192,31 @@ class LinkRoles:
             self._cells[group] = Cells(group, self._clusters.flight_s(link))
         return self._cells[group]
 
-    async def _with_gaps(self, link: str, todo: Plan) -> Plan:
-        """Which partitions may have had gaps filled; all of them where that cannot be read."""
-        if not todo.copies:
-            return todo
-        try:
-            reserved: Mapping[TopicPartition, int] | None = await self._cells_of(link).attempts()
-        except (RequestFailed, ProtocolError) as problem:
-            words = f"link {link}: what was reserved of it before cannot be read: {problem.message}"
-            self._outbox.tell(Event.ELECTION, words, link=link)
-            reserved = None
-        copies = tuple(
-            replace(copy, spec=replace(copy.spec, gaps_filled=True))
-            if reserved is None or copy.spec.partition.target in reserved
-            else copy
-            for copy in todo.copies
-        )
-        return replace(todo, copies=copies)
+    # -- what is kept for whoever comes next
+
+    async def take_again(self, link: str, source_topics: Collection[str]) -> Ready:
+        """Topics of a link that is ours, observed and planned anew. `ClusterUnreachable`: try again."""
+        term = self._terms[link]
+        ready = await self._take_over(link, (), self._held_by(term), source_topics)
+        self._mirrored[link] |= {copy.spec.partition.target_topic for copy in ready.todo.copies}
+        return ready
+
+    async def leave_marks(self, marks: Mapping[MirrorPartition, Mark]) -> None:
+        """These were drained: nothing of ours is on its way. To be called when lanes have ended, before `aclose`. A
+        mark that cannot be left costs who comes next a wait."""
+        by_cells: dict[Cells, dict[TopicPartition, Mark]] = {}
+        for key, mark in marks.items():
+            if key.link in self._ready:
+                by_cells.setdefault(self._cells_of(key.link), {})[key.target] = mark
+        for cells, of_cells in by_cells.items():
+            with contextlib.suppress(RequestFailed, ProtocolError):
+                await cells.leave(of_cells)
+
+    def record(self, link: str, rows: Callable[[LinkLedger], Iterable[Row]]) -> None:
+        """Write these down in the background, if the link is ours and there is a ledger."""
+        ledger = self.ledgers.of(link)
+        if ledger is not None and link in self._ready:
+            ledger.record(rows(ledger))
 
     def _changed(self, link: str, role: Role) -> None:
         match role:
@@ -256,18 +284,12 @@ class LinkRoles:
     async def _prepare(self, link: str, term: Active) -> None:
         while True:
             try:
-                todo = await prepare(
-                    self._clusters,
-                    link,
-                    self._outbox,
-                    self._mirrored[link],
-                    lambda of, topic: term.held_by(of.name, of.target_topic(topic)),
-                )
+                ready = await self._take_over(link, self._mirrored[link], self._held_by(term))
             except ClusterUnreachable as problem:
                 self._outbox.tell(Event.CLUSTER_AWAY, f"link {link}: {problem.message}", link=link)
                 await asyncio.sleep(TRY_AGAIN_S)
             else:
-                todo = await self._with_gaps(link, todo)
+                todo = ready.todo
                 self._ready.add(link)
                 self._mirrored[link] |= {copy.spec.partition.target_topic for copy in todo.copies}
                 self._left[link] = todo.left
@@ -275,12 +297,24 @@ class LinkRoles:
                     self._stand_behind(link, holders_of(todo))
                 else:
                     tell_active(self._outbox, link, term.generation, todo)
-                self._on_event(Prepared(link, todo))
+                self._on_event(Prepared(link, todo, ready.clear_in_s))
                 return
+
+    def _held_by(self, term: Active) -> HeldBy:
+        return lambda of, topic: term.held_by(of.name, of.target_topic(topic))
 
     def _prepared(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (problem := task.exception()) is not None:
             self._on_event(Failed(problem))
+
+
+def _first_gaps(ledger: LinkLedger, wants: Iterable[MirrorPartition]) -> list[Row]:
+    """That gaps of these may be filled from now on, of those of which it is not written yet."""
+    return [
+        ledger.of_gaps(key.target)
+        for key in wants
+        if not ledger.recorded.gaps_filled(key.target, ledger.target_id(key.target_topic))
+    ]
 
 
 def _carries_on(before: Active, now: Active) -> bool:

@@ -10,17 +10,32 @@ is not elected has Spark and its lanes up all the same, and takes over when the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from heliograph.controller.balance import cap_lanes, lane_count
 from heliograph.controller.board import Board
+from heliograph.controller.cells import Mark
 from heliograph.controller.clusters import Clusters
+from heliograph.controller.commands import Commands, is_anything_wanted
 from heliograph.controller.drivership import Drivership, Role
 from heliograph.controller.lane_keeper import LaneKeeper, LaneView
-from heliograph.controller.link_roles import Failed, LinkRoles, Prepared, Reserved, RoleEvent, StoodDown
+from heliograph.controller.link_roles import (
+    Commanded,
+    Failed,
+    LinkRoles,
+    Prepared,
+    Reserved,
+    RoleEvent,
+    StoodDown,
+)
 from heliograph.controller.plan import AwaitPartition, Plan, RefusePartition, plan
+from heliograph.controller.recorded_stops import rows_of_stops, stops_met
+from heliograph.controller.remirror import Remirror
+from heliograph.controller.restart import Restart
 from heliograph.controller.start_times import StartTimes, Step
 from heliograph.copier.lease import ALIVE_S
 from heliograph.engine.lanes import (
@@ -42,15 +57,17 @@ from heliograph.model.events import Event
 from heliograph.model.occurrence import Occurrence, of_stop
 from heliograph.model.occurrence_log import logged
 from heliograph.model.outbox import Outbox
+from heliograph.model.partition import MirrorPartition
 from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.settings import Settings
-from heliograph.model.states import STANDING_BY
+from heliograph.model.states import CONDITIONS, STANDING_BY
 
 DISCOVERY_S = 5.0
 WATCH_S = 1.0
 TICK_S = 0.1
 DRAIN_LIMIT_S = 5.0
 JOBS_END_LIMIT_S = 3.0
+MARKS_LIMIT_S = 3.0
 GIVE_UP_LIMIT_S = 8.0  # most masters have answered by then, and Spark can be ended in good order
 
 log = logging.getLogger("heliograph")
@@ -89,6 +106,7 @@ class Mirror:
         self._roles: LinkRoles | None = None
         self._adopted: dict[str, Plan] = {}  # links that are prepared
         self._keeper: LaneKeeper | None = None
+        self._commands: Commands | None = None
         self._clusters = clusters or Clusters(settings)
         self._make_lanes = make_lanes
         self._missing: set[tuple[str, str]] = set()  # link and target topic, of which an operator was told
@@ -149,9 +167,11 @@ class Mirror:
         self.board = Board(todo.copies, todo.refusals, todo.awaited)
         self._tell_missing(todo.awaited)
         self._tell_refused(todo.refusals)
-        if todo.copies and not self._stop.is_set():
+        if self._stop.is_set():
+            return
+        if todo.copies or await is_anything_wanted(self._clusters, self.cluster_ids, todo):
             self._roles = self._elect()
-            await self._start_lanes(self._starting, len(todo.copies))
+            await self._start_lanes(self._starting, max(len(todo.copies), 1))
 
     # -- observe, plan
 
@@ -205,20 +225,33 @@ class Mirror:
         roles.start()
         return roles
 
-    def _prepared(self, link: str, todo: Plan) -> None:
+    def _prepared(self, link: str, todo: Plan, clear_in_s: Mapping[MirrorPartition, float]) -> None:
         assert self._keeper is not None
         assert self._roles is not None
-        self._tell_refused(self.board.adopt(link, todo.copies, todo.refusals, todo.left, todo.awaited))
+        assert self._commands is not None
+        adopted = self.board.adopt(link, todo.copies, todo.refusals, todo.left, todo.awaited, todo.paused)
+        self._tell_refused(adopted)
         self._tell_missing(todo.awaited)
         now = clock_of_waits()
         # Lanes of the driver before us may go on for a while, and what they sent may arrive even later.
         clear_at = now + ALIVE_S + self._clusters.flight_s(link)
-        self._keeper.adopt(link, todo.copies, clear_at, created={c.topic for c in todo.creations})
+        sooner = {key: now + wait_s for key, wait_s in clear_in_s.items()}
+        self._keeper.adopt(link, todo.copies, clear_at, {c.topic for c in todo.creations}, sooner)
         self._roles.grant(link)
         self._adopted[link] = todo
+        self._record_refusals(link, todo.refusals)
+        self._commands.ready(link)
+
+    def _record_refusals(self, link: str, refusals: Iterable[RefusePartition]) -> None:
+        """Those that need an operator, and stay until one has spoken."""
+        assert self._roles is not None
+        kept = [each for each in refusals if each.why.reason not in CONDITIONS]
+        self._roles.record(link, partial(rows_of_stops, stops=kept))
 
     def _stood_down(self, link: str, active: str | None) -> None:
         assert self._keeper is not None
+        assert self._commands is not None
+        self._commands.stood_down(link)
         self._adopted.pop(link, None)
         if active is not None:
             self.board.stand_by(link, active)
@@ -262,8 +295,21 @@ class Mirror:
             count=count,
             now=clock_of_waits(),
         )
+        self._commands = self._take_commands(self._keeper)
         log.info("%d partition(s) on %d lane(s)", partitions, count)
         engine.start(count)
+
+    def _take_commands(self, keeper: LaneKeeper) -> Commands:
+        assert self._roles is not None
+        restart = Restart(self.board, keeper)
+        remirror = Remirror(
+            self._clusters,
+            self._roles,
+            restart,
+            lambda key: keeper.clear_in_s(key, clock_of_waits()),
+            self.outbox,
+        )
+        return Commands(self._roles, self.board, restart, remirror, self.outbox)
 
     def _count_lanes(self, local_slots: int | None, slots: int, partitions: int) -> int:
         wanted = lane_count(self.settings.lanes, slots=slots, partitions=partitions)
@@ -322,8 +368,11 @@ class Mirror:
         assert self._keeper is not None
         now = clock_of_waits()
         match event:
-            case Prepared(link, todo):
-                self._prepared(link, todo)
+            case Prepared(link, todo, clear_in_s):
+                self._prepared(link, todo, clear_in_s)
+            case Commanded(command):
+                assert self._commands is not None
+                self._commands.take(command)
             case StoodDown(link, active):
                 self._stood_down(link, active)
             case Failed(problem):
@@ -337,6 +386,7 @@ class Mirror:
                 self._report(number, rows)
             case LaneTold(_, occurrences):
                 self._tell(occurrences)
+                self._record_stops(occurrences)
             case LaneWantsAttempts(lane, pid, wants):
                 assert self._roles is not None
                 self._roles.reserve(lane, pid, wants)
@@ -358,6 +408,11 @@ class Mirror:
     def _tell(self, occurrences: Iterable[Occurrence]) -> None:
         for occurrence in occurrences:
             self.outbox.put(occurrence)
+
+    def _record_stops(self, occurrences: Iterable[Occurrence]) -> None:
+        assert self._roles is not None
+        for link, stops in stops_met(occurrences).items():
+            self._roles.record(link, partial(rows_of_stops, stops=stops))
 
     def _tell_refused(self, refusals: Iterable[RefusePartition]) -> None:
         at = time_of_day()
@@ -385,8 +440,12 @@ class Mirror:
 
     async def _finish(self) -> None:
         try:
+            if self._commands is not None:
+                await self._commands.aclose()
             if self._engine is not None:
-                await self._step_down(leave=await self._drain(self._engine))
+                drained = await self._drain(self._engine)
+                await self._leave_marks()
+                await self._step_down(leave=drained)
                 await asyncio.to_thread(self._engine.close, JOBS_END_LIMIT_S)
             else:
                 await self._step_down()
@@ -411,10 +470,26 @@ class Mirror:
         if self._roles is not None:
             await self._roles.aclose(leave=leave)
 
+    async def _leave_marks(self) -> None:
+        """Whoever comes next need not wait for what our lanes have drained (controller/cells.py)."""
+        if self._keeper is None or self._roles is None:
+            return
+        now = clock_of_waits()
+        marks = {
+            key: Mark(row.next_offset, self._keeper.clear_in_s(key, now))
+            for key, row in self.board.rows.items()
+            if row.compared and row.next_offset is not None and self._keeper.is_free(key)
+        }
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(MARKS_LIMIT_S):
+                await self._roles.leave_marks(marks)
+
     async def _drain(self, engine: Lanes) -> bool:
         """Whether every lane has ended."""
         if engine.session.lost:
             return False
+        if self._keeper is None:
+            return True  # no lane was started yet
         lanes = self.lanes
         engine.ask_to_stop(len(lanes))
         try:
@@ -426,8 +501,9 @@ class Mirror:
                             self._report(number, rows)
                         case LaneTold(_, occurrences):
                             self._tell(occurrences)
-                        case LaneGone(number):
-                            lanes[number].pid = None
+                            self._record_stops(occurrences)
+                        case LaneGone():
+                            self._keeper.ended(event, clock_of_waits())
                         case SparkLost():
                             return False
                         case LaneUp(number, pid, _):  # too late to be given anything

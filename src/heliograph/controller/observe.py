@@ -29,10 +29,16 @@ BEING_WRITTEN = "the target is being written right now"
 _NO_CONFIG = TopicConfig(own={}, effective={})
 
 
-async def observe(link: Link, source: ClusterClient, target: ClusterClient) -> LinkSnapshot:
-    """Everything about the link's matched topics and their targets, as of now."""
+async def observe(
+    link: Link, source: ClusterClient, target: ClusterClient, only: Collection[str] | None = None
+) -> LinkSnapshot:
+    """Everything about the link's matched topics and their targets, as of now. `only`: of these source topics."""
     source_metadata = await source.read_metadata(None)
-    matched = [t for t in source_metadata.topics.values() if link.matches(t.name, internal=t.internal)]
+    matched = [
+        topic
+        for topic in source_metadata.topics.values()
+        if (only is None or topic.name in only) and link.matches(topic.name, internal=topic.internal)
+    ]
     matched.sort(key=lambda topic: topic.name)
     target_names = {link.target_topic(topic.name) for topic in matched}
     target_metadata = await _existing(target, target_names)
@@ -54,6 +60,7 @@ async def observe(link: Link, source: ClusterClient, target: ClusterClient) -> L
         state_lasts_ms=state_lasts_ms,
         target_defaults=target_defaults,
         flight_s=flight_s(target.properties),
+        source_topics={t.name: t.partitions for t in source_metadata.topics.values() if not t.internal},
         target_servers=format_servers(target.properties.bootstrap_servers),
         sources=tuple(
             SourceTopic(
@@ -61,6 +68,7 @@ async def observe(link: Link, source: ClusterClient, target: ClusterClient) -> L
                 replication_factor=topic.replication_factor,
                 config=source_configs.get(topic.name, _NO_CONFIG),
                 partitions={p: sights[topic.name, p] for p in sorted(topic.leaders)},
+                topic_id=topic.topic_id,
             )
             for topic in matched
         ),
@@ -69,6 +77,7 @@ async def observe(link: Link, source: ClusterClient, target: ClusterClient) -> L
                 name=topic.name,
                 partitions=topic.partitions,
                 config=target_configs.get(topic.name, _NO_CONFIG),
+                topic_id=topic.topic_id,
             )
             for topic in target_metadata.topics.values()
         },

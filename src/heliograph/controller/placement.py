@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from heliograph.controller.balance import balance
 from heliograph.controller.plan import CopyPartition
@@ -72,22 +73,63 @@ class Placement:
         self._lanes = {lane: _LaneState(since=now) for lane in range(lanes)}
         self._flight_s = flight_s
         self._places: dict[MirrorPartition, _Place] = {}
+        self._clear_at: dict[str, float] = {}  # by link: when all of its last driver's appends are over
         self._at_rest = False  # every partition is where it belongs: time alone changes nothing
 
     # -- what happened
 
     def adopt(
-        self, link: str, copies: Iterable[CopyPartition], clear_at: float, created: Collection[str] = ()
+        self,
+        link: str,
+        copies: Iterable[CopyPartition],
+        clear_at: float,
+        created: Collection[str] = (),
+        sooner: Mapping[MirrorPartition, float] = MappingProxyType({}),
     ) -> None:
         """This run is the link's active driver now. `clear_at`: when all that the last one's lanes sent is over; of
-        topics that were `created` just now nothing can be. What our own lanes hold from before is taken back first:
-        they know nothing of that."""
+        topics that were `created` just now nothing can be, and of partitions that it has drained it is over `sooner`.
+        What our own lanes hold from before is taken back first: they know nothing of that."""
         self.drop(link)
         self._at_rest = False
+        self._clear_at[link] = clear_at
         for home, portion in enumerate(balance(tuple(copies), len(self._lanes))):
             for copy in portion:
                 new = copy.spec.partition.target_topic in created
-                self._adopt(copy, home, float("-inf") if new else clear_at)
+                over_at = float("-inf") if new else sooner.get(copy.spec.partition, clear_at)
+                self._adopt(copy, home, over_at)
+
+    def extend(self, copies: Iterable[CopyPartition], created: Collection[str] = ()) -> None:
+        """These of a link that is ours are wanted, too; nobody holds them now, or they were released."""
+        self._at_rest = False
+        homes = Counter(place.home for place in self._places.values() if place.wanted)
+        for copy in copies:
+            key = copy.spec.partition
+            known = self._places.get(key)
+            home = min(self._lanes, key=lambda lane: homes[lane]) if known is None else known.home
+            homes[home] += 1
+            new = key.target_topic in created
+            # Whoever drove the link before us may have sent something: of one that no lane of ours ever held, too.
+            over_at = (
+                self._clear_at.get(key.link, float("-inf")) if known is None and not new else float("-inf")
+            )
+            self._adopt(copy, home, over_at)
+
+    def release(self, partitions: Iterable[MirrorPartition]) -> None:
+        """Nobody is to copy these."""
+        self._at_rest = False
+        for key in partitions:
+            if key in self._places:
+                self._places[key].wanted = False
+
+    def is_free(self, partition: MirrorPartition) -> bool:
+        """No lane holds it."""
+        place = self._places.get(partition)
+        return place is None or place.holder is None
+
+    def over_at(self, partition: MirrorPartition) -> float:
+        """When nothing that was sent there can still arrive; of what a lane holds, as of when it was given."""
+        place = self._places.get(partition)
+        return self._clear_at.get(partition.link, float("-inf")) if place is None else place.clear_at
 
     def _adopt(self, copy: CopyPartition, home: int, clear_at: float) -> None:
         place = self._places.setdefault(copy.spec.partition, _Place(copy, home))

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from heliograph.controller.finding import Finding
+from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
+from heliograph.controller.recorded_plan import paused_by, refuse_by_ledger
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.controller.topic_config import TargetShape, creation_line
 from heliograph.controller.verdict import can_align, judge, shape_for, target_configs
@@ -92,7 +94,19 @@ class AwaitPartition:
         return f"the target has no topic {topic}, and this link creates none (create_topics: false)"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PausePartition:
+    """An operator wants that it is not copied, or it waits for its topic to be made anew. Offsets as in
+    `CopyPartition`; `words` say by whose wish."""
+
+    partition: MirrorPartition
+    next_offset: int | None
+    goal: int | None
+    words: str
+
+
 HeldBy = Callable[[Link, str], Holder | None]
+RecordedOf = Callable[[LinkSnapshot], Recorded]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,34 +117,35 @@ class Plan:
     warnings: tuple[str, ...]
     left: tuple[LeavePartition, ...] = ()
     awaited: tuple[AwaitPartition, ...] = ()
+    paused: tuple[PausePartition, ...] = ()
 
     @property
     def partitions(self) -> int:
-        return len(self.copies) + len(self.refusals) + len(self.awaited)
+        return len(self.copies) + len(self.refusals) + len(self.awaited) + len(self.paused)
 
 
 def plan(
     snapshots: Sequence[LinkSnapshot],
     findings: Sequence[Finding] = (),
     held_by: HeldBy = lambda _link, _topic: None,
+    recorded_of: RecordedOf = lambda _snapshot: NOTHING_RECORDED,
 ) -> Plan:
     """Raises ConfigError for links that cannot go together. `findings`: what a preflight found to be missing.
-    `held_by`: which other run holds a source topic's target; such a topic is neither judged nor created."""
+    `held_by`: which other run holds a source topic's target; such a topic is neither judged nor created.
+    `recorded_of`: what the ledger says of a link's target topics."""
     _check_links(snapshots)
     left = [each for snapshot in snapshots for each in _held_elsewhere(snapshot, held_by)]
     held = {(each.partition.link, each.partition.source_topic) for each in left}
-    creations: list[CreateTopic] = []
-    copies: list[CopyPartition] = []
-    refusals: list[RefusePartition] = []
-    awaited: list[AwaitPartition] = []
+    made = _Making()
     for snapshot in snapshots:
+        recorded = recorded_of(snapshot)
         for topic in snapshot.sources:
             if (snapshot.link.name, topic.name) in held:
                 continue
             missing = _missing(snapshot.link, topic.name, findings)
-            _plan_topic(snapshot, topic, missing, creations, copies, refusals, awaited)
+            _plan_topic(snapshot, topic, missing, recorded, made)
     warnings = [str(f) for f in findings if f.severity is Severity.WARNING]
-    warnings += [w for creation in creations for w in creation.shape.warnings]
+    warnings += [w for creation in made.creations for w in creation.shape.warnings]
     warnings += [
         f"link {s.link.name}: no topic of cluster {s.link.source!r} matches"
         for s in snapshots
@@ -138,13 +153,25 @@ def plan(
     ]
     warnings += [warning for s in snapshots if (warning := _forgetful(s))]
     return Plan(
-        creations=tuple(creations),
-        copies=tuple(copies),
-        refusals=tuple(refusals),
+        creations=tuple(made.creations),
+        copies=tuple(made.copies),
+        refusals=tuple(made.refusals),
         warnings=tuple(warnings),
         left=tuple(left),
-        awaited=tuple(awaited),
+        awaited=tuple(made.awaited),
+        paused=tuple(made.paused),
     )
+
+
+@dataclass(slots=True)
+class _Making:
+    """A plan while it is made."""
+
+    creations: list[CreateTopic] = field(default_factory=list)
+    copies: list[CopyPartition] = field(default_factory=list)
+    refusals: list[RefusePartition] = field(default_factory=list)
+    awaited: list[AwaitPartition] = field(default_factory=list)
+    paused: list[PausePartition] = field(default_factory=list)
 
 
 def _forgetful(snapshot: LinkSnapshot) -> str | None:
@@ -187,18 +214,17 @@ def _missing(link: Link, topic: str, findings: Iterable[Finding]) -> Refused | N
 
 
 def _plan_topic(
-    snapshot: LinkSnapshot,
-    topic: SourceTopic,
-    missing: Refused | None,
-    creations: list[CreateTopic],
-    copies: list[CopyPartition],
-    refusals: list[RefusePartition],
-    awaited: list[AwaitPartition],
+    snapshot: LinkSnapshot, topic: SourceTopic, missing: Refused | None, recorded: Recorded, made: _Making
 ) -> None:
     link = snapshot.link
     target_name = link.target_topic(topic.name)
     target = snapshot.targets.get(target_name)
-    refused = _refuse_topic(snapshot, topic, target_name, target) or missing
+    target_id = target.topic_id if target else ""
+    refused = (
+        _refuse_topic(snapshot, topic, target_name, target)
+        or missing
+        or refuse_by_ledger(recorded, topic, target_name, target)
+    )
     configs = target_configs(snapshot, topic)
     policy = link.policy_of(topic.name)
     max_batch_bytes = int(configs.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
@@ -218,18 +244,33 @@ def _plan_topic(
             margin_ms=margin_for(snapshot.flight_s),
             policy=policy,
             aligns=can_align(configs),
+            gaps_filled=recorded.gaps_filled(partition.target, target_id),
+            begin_at=recorded.begin(partition.target, topic.topic_id),
+            accepted_loss=recorded.accepted_loss(partition.target, target_id),
         )
-        verdict = refused or judge(sight, spec.producer_id, aligns=spec.aligns)
-        if isinstance(verdict, Refused):
-            refusals.append(RefusePartition(partition=partition, why=verdict))
+        why_paused = paused_by(recorded, partition.target)
+        stop = recorded.stop(partition.target, target_id)
+        verdict = (
+            (stop.why if stop else None) or refused or judge(sight, spec.producer_id, aligns=spec.aligns)
+        )
+        if why_paused is not None and (stop is None or recorded.to_remirror(target_name)):
+            made.paused.append(_pause(partition, sight, why_paused))
+        elif isinstance(verdict, Refused):
+            made.refusals.append(RefusePartition(partition=partition, why=verdict))
         elif target is None and not link.create_topics:
             command = creation_line(snapshot.target_servers, target_name, shape)
-            awaited.append(_await(partition, sight, verdict, command))
+            made.awaited.append(_await(partition, sight, verdict, command))
         else:
-            copies.append(_copy(spec, sight, verdict))
+            made.copies.append(_copy(spec, sight, verdict))
             wanted = True
     if wanted and target is None:
-        creations.append(CreateTopic(link=link.name, topic=target_name, shape=shape))
+        made.creations.append(CreateTopic(link=link.name, topic=target_name, shape=shape))
+
+
+def _pause(partition: MirrorPartition, sight: PartitionSight, words: str) -> PausePartition:
+    return PausePartition(
+        partition=partition, next_offset=_seen_offset(sight), goal=sight.source_end, words=words
+    )
 
 
 def _copy(spec: CopySpec, sight: PartitionSight, verdict: Admitted | None) -> CopyPartition:

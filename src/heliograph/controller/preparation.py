@@ -8,6 +8,8 @@ from dataclasses import replace
 from heliograph.controller.act import create
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.plan import CreateTopic, HeldBy, Plan, RefusePartition, plan
+from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
+from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.model.admission import Refused
 from heliograph.model.clock import time_of_day
 from heliograph.model.errors import ProtocolError, RequestFailed
@@ -23,15 +25,19 @@ async def prepare(
     outbox: Outbox,
     mirrored: Collection[str] = (),
     held_by: HeldBy = lambda _link, _topic: None,
-) -> Plan:
+    *,
+    recorded: Recorded = NOTHING_RECORDED,
+    only: Collection[str] | None = None,
+) -> tuple[LinkSnapshot, Plan]:
     """`mirrored`: target topics that this run has copied to before. One that is gone was deleted under it, and is not
-    made again. `held_by`: which other run holds a topic; it is left to that one.
+    made again. `held_by`: which other run holds a topic; it is left to that one. `recorded`: what the ledger says.
+    `only`: these source topics.
 
-    The plan of one link, with its topics made; those that could not be are refused, and those that somebody else has
-    made meanwhile are no creations of ours. Other links are not looked at: they were compared with each other when the
-    run began, and one that is away must not hold this one up (P7)."""
-    snapshots = [await clusters.observe_link(link)]
-    todo = plan(snapshots, await clusters.preflight(snapshots), held_by)
+    What was observed, and the plan of one link with its topics made; those that could not be are refused, and those
+    that somebody else has made meanwhile are no creations of ours. Other links are not looked at: they were compared
+    with each other when the run began, and one that is away must not hold this one up (P7)."""
+    snapshot = await clusters.observe_link(link, only)
+    todo = plan([snapshot], await clusters.preflight([snapshot]), held_by, lambda _snapshot: recorded)
     failed: dict[str, Refused] = {}
     created: list[CreateTopic] = []
     for creation in todo.creations:
@@ -53,7 +59,7 @@ async def prepare(
         for each in todo.awaited
         if each.partition.target_topic in mirrored
     }
-    return replace(_without(todo, failed), creations=tuple(created))
+    return snapshot, replace(_without(todo, failed), creations=tuple(created))
 
 
 def _created(creation: CreateTopic) -> Occurrence:

@@ -32,10 +32,13 @@ class PartitionSight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTopic:
+    """`topic_id`: empty where the brokers have none (before Kafka 2.8)."""
+
     name: str
     replication_factor: int
     config: TopicConfig
     partitions: Mapping[int, PartitionSight]
+    topic_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,7 @@ class TargetTopic:
     name: str
     partitions: int
     config: TopicConfig
+    topic_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,9 @@ class LinkSnapshot:
     target_defaults: Mapping[str, str] = field(
         default_factory=dict
     )  # what a topic gets there that says nothing
+    source_topics: Mapping[str, int] = field(
+        default_factory=dict
+    )  # all that the source has, and their partitions
     target_servers: str = ""  # for command lines that an operator may paste
     state_lasts_ms: int | None = (
         None  # how long the target's brokers remember a producer; None: they do not tell

@@ -69,6 +69,8 @@ class CopySpec:
     policy: LinkPolicy = DEFAULT_POLICY
     gaps_filled: bool = False
     aligns: bool = True
+    begin_at: int | None = None
+    accepted_loss: tuple[int, int] | None = None
 
     def is_perishable(self, timestamp_ms: int, now_ms: int) -> bool:
         """Whether brokers may forget the producer id soon after a record of this time. By half of what they

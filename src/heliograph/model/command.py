@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Any
 
 from heliograph.model.ledger import VERSION, WHOLE_TOPIC, UnknownVersion, pack, unpack
+from heliograph.model.partition import TopicPartition
 
 Ranges = Mapping[int, tuple[int, int]]  # by partition: half-open ranges of offsets
 
@@ -106,6 +107,7 @@ class CommandState:
 
     def __init__(self) -> None:
         self._commands: dict[bytes, Command] = {}
+        self._by_subject: dict[Subject, dict[bytes, Command]] = {}
         self.unread = 0  # of a version that is not known here
 
     def take(self, key: bytes | None, value: bytes | None) -> Command | None:
@@ -113,15 +115,29 @@ class CommandState:
         if key is None:
             return None
         if value is None:
-            self._commands.pop(key, None)
+            self._remove(key)
             return None
         try:
             command = decode_command(key, value)
         except UnknownVersion:
             self.unread += 1
             return None
+        self._remove(key)
         self._commands[key] = command
+        self._by_subject.setdefault(command.subject, {})[key] = command
         return command
+
+    def _remove(self, key: bytes) -> None:
+        known = self._commands.pop(key, None)
+        if known is not None:
+            self._by_subject[known.subject].pop(key, None)
+
+    def of(self, source_cluster_id: str, where: TopicPartition) -> Iterator[Command]:
+        """About this target partition, or topic."""
+        subject = Subject(
+            source_cluster_id=source_cluster_id, target_topic=where.topic, partition=where.partition
+        )
+        return iter(self._by_subject.get(subject, {}).values())
 
     def about(self, source_cluster_id: str) -> Iterator[Command]:
         """All that concern mirrors of this source cluster."""

@@ -17,6 +17,7 @@ from heliograph.model.states import BoundBy, PartitionState
 _ATTENTION = (
     PartitionState.STOPPED,
     PartitionState.UNKNOWN,
+    PartitionState.PAUSED,
     PartitionState.PENDING,
     PartitionState.ALIGNING,
     PartitionState.COPYING,

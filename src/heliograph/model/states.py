@@ -4,6 +4,7 @@
        (no lane)    ▲  │        │             │
                     │  └────────┴─────┬───────┘
                     └── resynchronise ┘  any of them ──▶ stopped (an operator is needed)
+                                         any of them ◀──▶ paused (an operator wants it)
 
 `unknown` is what `status` says when no running mirror can be asked.
 """
@@ -18,6 +19,7 @@ class PartitionState(StrEnum):
     ALIGNING = "aligning"
     COPYING = "copying"
     CAUGHT_UP = "caught_up"
+    PAUSED = "paused"
     STOPPED = "stopped"
     UNKNOWN = "unknown"
 
@@ -64,6 +66,20 @@ class StopReason(StrEnum):
     LEDGER = "ledger"
     # this machine lacks something
     KERNELS = "kernels"
+
+
+# What every plan finds again as long as it is so, and nothing of when it is not: it is not written down.
+CONDITIONS = frozenset(
+    {
+        StopReason.LOOP,
+        StopReason.PARTITIONS,
+        StopReason.TOPIC_CONFIG,
+        StopReason.UNSUPPORTED,
+        StopReason.PREFLIGHT,
+        StopReason.LEDGER,
+        StopReason.KERNELS,
+    }
+)
 
 
 STANDING_BY = "standing by"  # the phase of a run that another one keeps from copying

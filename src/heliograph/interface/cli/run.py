@@ -44,7 +44,7 @@ def command(
     use_java()
     board = asyncio.run(mirror(settings, until_caught_up=until_caught_up))
     form = output.chosen(form, as_json)
-    idle = len(board.stopped) + len(board.awaiting_topics)
+    idle = len(board.stopped) + len(board.awaiting_topics) + len(board.paused)
     if until_caught_up or idle or form is not output.Format.table:
         output.emit(_result(board), form, _table)
     nothing_to_do = bool(board.stopped) and idle == len(board.rows)
@@ -95,7 +95,7 @@ def stop_on_signals(stop: Callable[[], None], at_once: Callable[[], None] = end_
 
 def _result(board: Any) -> dict[str, Any]:
     return {
-        "caught_up": board.finished and not board.stopped and not board.awaiting_topics,
+        "caught_up": board.finished and not (board.stopped or board.awaiting_topics or board.paused),
         "copied_records": board.copied_records,
         "copied_bytes": board.copied_bytes,
         "partitions": [
@@ -104,7 +104,7 @@ def _result(board: Any) -> dict[str, Any]:
                 "state": _state(row),
                 "next_offset": row.next_offset,
                 "goal": row.goal,
-                "error": row.problem if row.awaits_topic else row.error,
+                "error": row.problem if row.awaits_topic or row.state is PartitionState.PAUSED else row.error,
                 "hint": row.hint,
             }
             for row in board.rows.values()

@@ -1,0 +1,118 @@
+"""Where new partitions begin that are not to hold all of their source (`start: latest`, a time, an age).
+
+It is resolved once, for topics that were there when the link first ran, and written down before the first lane hears of
+it: two drivers that resolve it differently would delete each other's records. Later topics and partitions begin at
+their first record.
+
+A time is resolved to the first record that is not older, and from there back to the first of its batch: batches are
+copied whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+from heliograph.cluster.at_most import at_most
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.log_reads import CONSUMER, list_offset, read_batch, read_span, read_stable_end
+from heliograph.controller.plan import CopyPartition, Plan, RefusePartition
+from heliograph.controller.recorded import Recorded
+from heliograph.model.admission import Refused
+from heliograph.model.errors import ProtocolError, RequestFailed
+from heliograph.model.partition import MirrorPartition, TopicPartition
+from heliograph.model.policy import EARLIEST, Isolation
+from heliograph.model.start import LATEST, start_time
+from heliograph.model.states import StopReason
+
+READS_AT_ONCE = 64
+NO_OFFSET = -1  # a broker's answer: no record is as young
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginnings:
+    """`goals`: resolved just now, and not written down yet."""
+
+    todo: Plan
+    goals: Mapping[MirrorPartition, int]
+
+
+async def resolve_beginnings(
+    source: ClusterClient, todo: Plan, recorded: Recorded | None, now: datetime
+) -> Beginnings:
+    """The plan with the goals of new partitions. `recorded` None: there is no ledger, and no goal can be kept."""
+    wanted = [copy for copy in todo.copies if _chooses(copy, recorded)]
+    if recorded is None:
+        return Beginnings(todo=_without(todo, {c.spec.partition: _NO_LEDGER for c in wanted}), goals={})
+    answers = await at_most(READS_AT_ONCE, [partial(_resolve, source, copy, now) for copy in wanted])
+    found = dict(zip((copy.spec.partition for copy in wanted), answers, strict=True))
+    goals = {key: goal for key, goal in found.items() if isinstance(goal, int)}
+    failed = {key: why for key, why in found.items() if isinstance(why, Refused)}
+    copies = tuple(_with_goal(copy, goals.get(copy.spec.partition)) for copy in todo.copies)
+    return Beginnings(todo=_without(replace(todo, copies=copies), failed), goals=goals)
+
+
+def _chooses(copy: CopyPartition, recorded: Recorded | None) -> bool:
+    """A new partition whose link says where to begin, and of which it is not written down yet."""
+    spec = copy.spec
+    new = not copy.next_offset or copy.align_to is not None
+    if spec.policy.start == EARLIEST or spec.begin_at is not None or not new:
+        return False
+    at_first = recorded.topics_at_first(spec.partition.link) if recorded is not None else None
+    return at_first is None or spec.partition.partition < at_first.get(spec.partition.source_topic, 0)
+
+
+async def _resolve(source: ClusterClient, copy: CopyPartition, now: datetime) -> int | Refused:
+    where = copy.spec.partition.source
+    try:
+        return await _offset(source, where, copy.spec.policy.start, copy.spec.policy.isolation, now)
+    except (RequestFailed, ProtocolError) as problem:
+        return Refused(
+            reason=StopReason.LEDGER,
+            message=f"where the mirror begins (start: {copy.spec.policy.start}) cannot be resolved: {problem.message}",
+            hint="start the mirror again when the source can be read",
+        )
+
+
+async def _offset(
+    source: ClusterClient, where: TopicPartition, start: str, isolation: Isolation, now: datetime
+) -> int:
+    span = await read_span(source, where)
+    committed = isolation is Isolation.READ_COMMITTED
+    end = await read_stable_end(source, where) if committed else span.high_watermark
+    if start == LATEST:
+        return max(end, span.start)
+    time_ms = int(start_time(start, now).timestamp() * 1000)
+    found = await list_offset(source, where, max(time_ms, 0), replica=CONSUMER, committed=committed)
+    if found == NO_OFFSET or found >= end:
+        return max(end, span.start)
+    batch = await read_batch(source, where, found)
+    return max(found if batch is None else min(batch[0].base_offset, found), span.start)
+
+
+def _with_goal(copy: CopyPartition, goal: int | None) -> CopyPartition:
+    if goal is None:
+        return copy
+    align_to = max(goal, copy.align_to or 0)
+    return replace(copy, spec=replace(copy.spec, begin_at=goal), align_to=align_to or None)
+
+
+def _without(todo: Plan, failed: Mapping[MirrorPartition, Refused]) -> Plan:
+    if not failed:
+        return todo
+    return replace(
+        todo,
+        copies=tuple(copy for copy in todo.copies if copy.spec.partition not in failed),
+        refusals=(*todo.refusals, *(RefusePartition(partition=key, why=why) for key, why in failed.items())),
+    )
+
+
+_NO_LEDGER = Refused(
+    reason=StopReason.LEDGER,
+    message="where a mirror begins can be chosen (start) only where it can be written down: the target lets us keep no"
+    " ledger",
+    hint="grant CREATE, READ, WRITE and DESCRIBE on topics of the target that begin with __heliograph_, or leave start"
+    " at earliest",
+)

@@ -1,0 +1,265 @@
+"""What operators want is carried out: partitions are paused and resumed, topics mirrored anew (remirror.py).
+
+    command ─▶ whose topic is it? ─▶ a task for each topic, one command after the other ─▶ answer, in the ledger
+
+Commands come through the target's ledger, also those that were written while no run was there. Only the run that holds
+a topic carries them out. Each is answered there, and one that is answered is not carried out again. What would destroy
+more than the operator was shown is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from heliograph.controller.board import Board
+from heliograph.controller.clusters import Clusters
+from heliograph.controller.ledger import Ledger
+from heliograph.controller.link_ledger import LinkLedger
+from heliograph.controller.link_roles import LinkRoles
+from heliograph.controller.plan import Plan
+from heliograph.controller.recorded import Recorded
+from heliograph.controller.recorded_plan import paused_by
+from heliograph.controller.remirror import Remirror
+from heliograph.controller.restart import Restart
+from heliograph.model.clock import time_of_day
+from heliograph.model.command import Command, Outcome, Wish
+from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed
+from heliograph.model.events import Event
+from heliograph.model.ledger import Row, RowKind
+from heliograph.model.occurrence import Occurrence
+from heliograph.model.outbox import Outbox
+from heliograph.model.partition import MirrorPartition, TopicPartition
+from heliograph.model.states import PartitionState, StopReason
+
+TRY_AGAIN_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    message: str
+    hint: str = ""
+
+
+class Commands:
+    """`ready` and `stood_down` tell which links are ours."""
+
+    def __init__(
+        self, roles: LinkRoles, board: Board, restart: Restart, remirror: Remirror, outbox: Outbox
+    ) -> None:
+        self._roles = roles
+        self._board = board
+        self._restart = restart
+        self._remirror = remirror
+        self._outbox = outbox
+        self._waiting: dict[tuple[str, str], list[Command]] = {}  # by link and target topic
+        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._links: set[str] = set()
+
+    def ready(self, link: str) -> None:
+        """The link is ours and prepared: what was wanted while nobody could do it is done now."""
+        self._links.add(link)
+        ledger = self._roles.ledgers.of(link)
+        if ledger is None:
+            return
+        for command in ledger.recorded.commands():
+            self.take(command)
+
+    def stood_down(self, link: str) -> None:
+        """What was begun is for whoever is active now."""
+        self._links.discard(link)
+        for (of, topic), task in list(self._tasks.items()):
+            if of == link:
+                task.cancel()
+                del self._tasks[of, topic]
+                self._waiting.pop((of, topic), None)
+
+    async def aclose(self) -> None:
+        tasks = list(self._tasks.values())
+        for link in list(self._links):
+            self.stood_down(link)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def take(self, command: Command) -> None:
+        """Whether it is ours, and not answered yet, is looked at here."""
+        subject = command.subject
+        for link in self._links:
+            ledger = self._roles.ledgers.of(link)
+            if ledger is None or ledger.recorded.source_cluster_id != subject.source_cluster_id:
+                continue
+            if ledger.recorded.unanswered(command) and self._keys(link, subject.target_topic):
+                self._waiting.setdefault((link, subject.target_topic), []).append(command)
+                self._work(link, subject.target_topic, ledger)
+                return
+
+    def _keys(self, link: str, topic: str) -> list[MirrorPartition]:
+        return [
+            key
+            for key, row in self._board.rows.items()
+            if key.link == link and key.target_topic == topic and row.held_by is None
+        ]
+
+    def _work(self, link: str, topic: str, ledger: LinkLedger) -> None:
+        if (link, topic) not in self._tasks:
+            task = asyncio.get_running_loop().create_task(self._carry_out(link, topic, ledger))
+            self._tasks[link, topic] = task
+            task.add_done_callback(_report)
+
+    async def _carry_out(self, link: str, topic: str, ledger: LinkLedger) -> None:
+        """All that is wanted of one topic, in turn."""
+        try:
+            while commands := self._waiting.pop((link, topic), []):
+                await self._until_done(link, topic, ledger, commands)
+        finally:
+            if self._tasks.get((link, topic)) is asyncio.current_task():
+                del self._tasks[link, topic]
+
+    async def _until_done(
+        self, link: str, topic: str, ledger: LinkLedger, commands: Sequence[Command]
+    ) -> None:
+        while True:
+            unanswered = [each for each in commands if ledger.recorded.unanswered(each)]
+            try:
+                await self._pause(link, ledger, [each for each in unanswered if each.wish is Wish.PAUSE])
+                await self._resume(link, ledger, [each for each in unanswered if each.wish is Wish.RESUME])
+                for command in unanswered:
+                    if command.wish is Wish.REMIRROR:
+                        await self._remirror(ledger, command, self._keys(link, topic))
+                return
+            except (ClusterUnreachable, RequestFailed, ProtocolError) as problem:
+                words = f"link {link}: a command about topic {topic} waits: {problem.message}"
+                self._outbox.tell(Event.CLUSTER_AWAY, words, link=link)
+                await asyncio.sleep(TRY_AGAIN_S)
+
+    # -- pause
+
+    async def _pause(self, link: str, ledger: LinkLedger, commands: Sequence[Command]) -> None:
+        by_key = self._by_key(link, commands)
+        stopped = {key for key in by_key if self._restart.state(key) is PartitionState.STOPPED}
+        running = [key for key in by_key if key not in stopped]
+        await self._restart.put_aside(
+            {key: paused_by(ledger.recorded, key.target) or "paused" for key in running}
+        )
+        for key in running:
+            self._tell(Event.PAUSED, key, f"{key} is paused by {by_key[key].author}")
+        await ledger.write(
+            [
+                ledger.of_answer(
+                    command, Outcome.APPLIED, "it is stopped, and stays so" if key in stopped else "paused"
+                )
+                for key, command in by_key.items()
+            ]
+        )
+
+    # -- resume
+
+    async def _resume(self, link: str, ledger: LinkLedger, commands: Sequence[Command]) -> None:
+        by_key = self._by_key(link, commands)
+        refused = {key: why for key, each in by_key.items() if (why := self._refusal(ledger, key, each))}
+        await ledger.write(
+            [ledger.of_answer(by_key[key], Outcome.REFUSED, *_words(why)) for key, why in refused.items()]
+        )
+        for key, why in refused.items():
+            self._tell(Event.COMMAND, key, f"{key}: resume is refused: {why.message}")
+        wanted = {key: each for key, each in by_key.items() if key not in refused}
+        idle = {key: each for key, each in wanted.items() if self._restart.is_idle(key)}
+        if idle:
+            await self._begin_again(link, ledger, idle)
+        await ledger.write(
+            [
+                ledger.of_answer(each, Outcome.APPLIED, "it is neither stopped nor paused")
+                for key, each in wanted.items()
+                if key not in idle
+            ]
+        )
+
+    def _refusal(self, ledger: LinkLedger, key: MirrorPartition, command: Command) -> _Refusal | None:
+        """Why this would not do what the operator was shown."""
+        now_id = ledger.target_id(key.target_topic)
+        if command.target_topic_id and now_id and command.target_topic_id != now_id:
+            return _Refusal(
+                f"topic {key.target_topic} was deleted and created again since it was shown (id {now_id}, was"
+                f" {command.target_topic_id})",
+                "look at it again: heliograph topics list",
+            )
+        row = self._board.rows[key]
+        if row.state is not PartitionState.STOPPED or row.reason is None:
+            return None
+        if command.stop is not None and command.stop != row.reason:
+            return _Refusal(
+                f"it is stopped for another reason than was shown: {row.reason} ({row.error})",
+                "look at it again: heliograph topics list",
+            )
+        if row.reason is StopReason.LOST and key.partition not in command.loses:
+            line = f"heliograph topics resume {key.link} {key.source_topic}:{key.partition} --accept-loss"
+            return _Refusal(f"records are lost: {row.error}", line)
+        return None
+
+    async def _begin_again(
+        self, link: str, ledger: LinkLedger, commands: dict[MirrorPartition, Command]
+    ) -> None:
+        rows: list[Row] = []
+        for key, command in commands.items():
+            rows += ledger.removed(key.target, RowKind.STOP)
+            lost = command.loses.get(key.partition)
+            rows += [ledger.of_loss(key.target, lost, command.author)] if lost is not None else []
+        await ledger.write(rows)
+        await self._restart.take_back(commands)
+        todo = (await self._roles.take_again(link, {key.source_topic for key in commands})).todo
+        refused = self._restart.begin(todo, commands, ledger)
+        answers = []
+        for key, command in commands.items():
+            why = refused.get(key)
+            if why is None:
+                self._tell(Event.RESUMED, key, f"{key} is resumed by {command.author}")
+                answers.append(ledger.of_answer(command, Outcome.APPLIED, "resumed"))
+            else:
+                answers.append(ledger.of_answer(command, Outcome.REFUSED, why.message, why.hint))
+        await ledger.write(answers)
+
+    # -- inside
+
+    def _by_key(self, link: str, commands: Iterable[Command]) -> dict[MirrorPartition, Command]:
+        """The last about each partition of ours."""
+        keys = {
+            key.target: key for command in commands for key in self._keys(link, command.subject.target_topic)
+        }
+        wheres = {
+            TopicPartition(each.subject.target_topic, each.subject.partition): each for each in commands
+        }
+        return {keys[where]: each for where, each in wheres.items() if where in keys}
+
+    def _tell(self, code: Event, key: MirrorPartition, message: str) -> None:
+        self._outbox.put(Occurrence(at=time_of_day(), code=code, message=message, **key._asdict()))
+
+
+async def is_anything_wanted(
+    clusters: Clusters, cluster_ids: Mapping[str, tuple[str, str]], todo: Plan
+) -> bool:
+    """Whether an operator wants something of partitions that a first plan refuses: then there is something to do."""
+    for link in sorted({each.partition.link for each in todo.refusals}):
+        ledger = Ledger(clusters.own_topics(link))
+        try:
+            await ledger.look()
+        except (RequestFailed, ProtocolError):
+            continue  # the ledger is opened again when the link is prepared, which tells what is wrong with it
+        topics = {each.partition.target_topic for each in todo.refusals if each.partition.link == link}
+        recorded = Recorded(ledger.state, ledger.commands, cluster_ids[link][0])
+        if any(
+            each.subject.target_topic in topics and each.wish is not Wish.PAUSE and recorded.unanswered(each)
+            for each in recorded.commands()
+        ):
+            return True
+    return False
+
+
+def _words(why: _Refusal) -> tuple[str, str]:
+    return why.message, why.hint
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    """A bug: somebody must hear of it."""
+    if not task.cancelled() and (problem := task.exception()) is not None:
+        context = {"message": "a command could not be carried out", "exception": problem, "task": task}
+        task.get_loop().call_exception_handler(context)

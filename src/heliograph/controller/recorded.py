@@ -1,0 +1,190 @@
+"""What the ledger of a target says of the mirrors of one source cluster: reads rows and commands, never writes. No I/O.
+
+Rows bear the id of the target topic that they are about. Of a topic that was deleted and made again they mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from heliograph.model.admission import Refused
+from heliograph.model.command import Command, CommandState, Outcome, Wish
+from heliograph.model.ledger import WHOLE_TOPIC, Fields, LedgerState, RowKind, RowName, UnknownVersion
+from heliograph.model.partition import TopicPartition
+from heliograph.model.states import StopReason
+
+_CODES = frozenset(StopReason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedStop:
+    why: Refused
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What became of a command."""
+
+    id: str
+    outcome: Outcome
+    message: str
+    hint: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remirroring:
+    """A topic that is being deleted and made again. `target_topic_id`: of the one to delete; `configs`: what was set on
+    it by hand."""
+
+    command_id: str
+    target_topic_id: str
+    configs: Mapping[str, str]
+
+
+class Recorded:
+    def __init__(self, state: LedgerState, commands: CommandState, source_cluster_id: str) -> None:
+        self._state = state
+        self._commands = commands
+        self.source_cluster_id = source_cluster_id
+
+    def name(self, where: TopicPartition, kind: RowKind) -> RowName:
+        return RowName(
+            source_cluster_id=self.source_cluster_id,
+            target_topic=where.topic,
+            partition=where.partition,
+            kind=kind,
+        )
+
+    def topic_name(self, topic: str, kind: RowKind) -> RowName:
+        return self.name(TopicPartition(topic, WHOLE_TOPIC), kind)
+
+    def unreadable(self, topic: str) -> UnknownVersion | None:
+        return self._state.unreadable(topic)
+
+    # -- partitions
+
+    def stop(self, where: TopicPartition, topic_id: str) -> RecordedStop | None:
+        fields = self._about(where, RowKind.STOP, topic_id)
+        if fields is None:
+            return None
+        code = fields["code"]
+        why = Refused(
+            # A later version may have stopped it for a reason that has no name here: it is stopped all the same.
+            reason=StopReason(code) if code in _CODES else StopReason.LEDGER,
+            message=fields["message"],
+            hint=fields["hint"],
+            first_offset=fields["first_offset"],
+            next_offset=fields["next_offset"],
+        )
+        return RecordedStop(why=why, at=fields["at"])
+
+    def begin(self, where: TopicPartition, source_topic_id: str) -> int | None:
+        """Where a new partition begins, if that was resolved for this source topic."""
+        fields = self._state.fields(self.name(where, RowKind.BEGIN))
+        if fields is None or fields["source_topic_id"] != source_topic_id:
+            return None
+        return int(fields["goal"])
+
+    def accepted_loss(self, where: TopicPartition, topic_id: str) -> tuple[int, int] | None:
+        fields = self._about(where, RowKind.LOSS, topic_id)
+        return None if fields is None else (int(fields["first_offset"]), int(fields["next_offset"]))
+
+    def gaps_filled(self, where: TopicPartition, topic_id: str) -> bool:
+        return self._about(where, RowKind.GAPS, topic_id) is not None
+
+    def pause(self, where: TopicPartition) -> Command | None:
+        """The command by which an operator has paused it, if that was the last word."""
+        return next(
+            (each for each in self.commands_about(where) if each.wish is Wish.PAUSE),
+            None,
+        )
+
+    def commands_about(self, where: TopicPartition) -> Iterator[Command]:
+        return self._commands.of(self.source_cluster_id, where)
+
+    def answer(self, where: TopicPartition) -> Answer | None:
+        fields = self._state.fields(self.name(where, RowKind.ANSWER))
+        if fields is None:
+            return None
+        return Answer(
+            id=fields["id"],
+            outcome=Outcome(fields["outcome"]),
+            message=fields["message"],
+            hint=fields["hint"],
+            at=fields["at"],
+        )
+
+    def unanswered(self, command: Command) -> bool:
+        """Nothing has come of it yet, or not all."""
+        where = TopicPartition(command.subject.target_topic, command.subject.partition)
+        answer = self.answer(where)
+        return answer is None or answer.id != command.id or answer.outcome is Outcome.UNDER_WAY
+
+    def commands(self) -> list[Command]:
+        """The last ones about each partition and topic, the oldest first."""
+        return sorted(self._commands.about(self.source_cluster_id), key=lambda each: each.at)
+
+    # -- topics
+
+    def remirroring(self, topic: str) -> Remirroring | None:
+        fields = self._state.fields(self.topic_name(topic, RowKind.REMIRROR))
+        if fields is None:
+            return None
+        return Remirroring(
+            command_id=fields["id"],
+            target_topic_id=fields["target_topic_id"],
+            configs=dict(fields["configs"]),
+        )
+
+    def to_remirror(self, topic: str) -> bool:
+        """It is being deleted and made again, or will be: nothing is copied to it meanwhile."""
+        whole = TopicPartition(topic, WHOLE_TOPIC)
+        wanted = any(
+            each.wish is Wish.REMIRROR and self.unanswered(each) for each in self.commands_about(whole)
+        )
+        return wanted or self.remirroring(topic) is not None
+
+    def source_topic_id(self, topic: str) -> str:
+        """Of the source topic that was mirrored to this one; empty where that is not known."""
+        fields = self._state.fields(self.topic_name(topic, RowKind.TOPIC))
+        return "" if fields is None else str(fields["source_topic_id"])
+
+    def is_topic(self, topic: str, source_topic_id: str, target_topic_id: str) -> bool:
+        """Whether it is written down that this source topic is mirrored to this target topic."""
+        fields = self._state.fields(self.topic_name(topic, RowKind.TOPIC))
+        ids = (source_topic_id, target_topic_id)
+        return fields is not None and (fields["source_topic_id"], fields["target_topic_id"]) == ids
+
+    def topics_at_first(self, link: str) -> Mapping[str, int] | None:
+        """The source's topics and how many partitions they had when the link first ran; None: it never did."""
+        fields = self._state.fields(self.topic_name(link, RowKind.LINK))
+        return None if fields is None else dict(fields["topics"])
+
+    def rows_of(self, topic: str) -> list[RowName]:
+        """All rows about a target topic."""
+        return [
+            name
+            for name in self._state.names(self.source_cluster_id)
+            if name.target_topic == topic and name.kind is not RowKind.LINK
+        ]
+
+    def term_above(self, topics: set[str]) -> int:
+        """The highest term of any row about these topics."""
+        names = self._state.names(self.source_cluster_id)
+        return max((self._state.term(name) for name in names if name.target_topic in topics), default=0)
+
+    def _about(self, where: TopicPartition, kind: RowKind, topic_id: str) -> Fields | None:
+        fields = self._state.fields(self.name(where, kind))
+        known = "" if fields is None else fields["target_topic_id"]
+        return fields if not known or known == topic_id else None
+
+
+NOTHING_RECORDED = Recorded(LedgerState(), CommandState(), "")
+
+
+def time_text(at: datetime) -> str:
+    return at.isoformat(timespec="milliseconds")

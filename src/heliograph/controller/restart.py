@@ -1,0 +1,57 @@
+"""Partitions that nobody copies are given to lanes again, as a new plan has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from heliograph.controller.board import Board
+from heliograph.controller.lane_keeper import LaneKeeper
+from heliograph.controller.link_ledger import LinkLedger
+from heliograph.controller.plan import PausePartition, Plan
+from heliograph.model.admission import Refused
+from heliograph.model.partition import MirrorPartition
+from heliograph.model.states import CONDITIONS, PartitionState
+
+
+class Restart:
+    def __init__(self, board: Board, keeper: LaneKeeper) -> None:
+        self._board = board
+        self._keeper = keeper
+
+    def state(self, key: MirrorPartition) -> PartitionState:
+        return self._board.rows[key].state
+
+    def is_idle(self, key: MirrorPartition) -> bool:
+        return self.state(key) in (PartitionState.STOPPED, PartitionState.PAUSED)
+
+    async def put_aside(self, words: Mapping[MirrorPartition, str]) -> None:
+        """Take these from their lanes; `words` say why they are not copied."""
+        await self._keeper.release(list(words))
+        rows = self._board.rows
+        self._board.adopt_again(
+            paused=[
+                PausePartition(
+                    partition=key, next_offset=rows[key].next_offset, goal=rows[key].source_end, words=why
+                )
+                for key, why in words.items()
+            ]
+        )
+
+    async def take_back(self, keys: Iterable[MirrorPartition]) -> None:
+        """The same of what is stopped or paused, and stays so until `begin`."""
+        await self._keeper.release(list(keys))
+
+    def begin(
+        self, todo: Plan, keys: Iterable[MirrorPartition], ledger: LinkLedger
+    ) -> dict[MirrorPartition, Refused]:
+        """Give these to lanes; those that the plan refuses, which is written down, and why."""
+        wanted = set(keys)
+        copies = [copy for copy in todo.copies if copy.spec.partition in wanted]
+        refusals = [each for each in todo.refusals if each.partition in wanted]
+        paused = [each for each in todo.paused if each.partition in wanted]
+        self._board.adopt_again(copies, refusals, paused)
+        self._keeper.extend(copies, created={creation.topic for creation in todo.creations})
+        ledger.record(
+            ledger.of_stop(each.partition, each.why) for each in refusals if each.why.reason not in CONDITIONS
+        )
+        return {each.partition: each.why for each in refusals}

@@ -1,0 +1,177 @@
+"""A link is taken over: read what is written down, observe and plan, create its topics, and take a new term for them.
+
+    open ledger ─▶ observe, plan, create ─▶ cells: a new term, marks erased ─▶ rows carried on ─▶ goals written ─▶ ready
+
+The order matters. The term is fenced by the election's group before a row is written under it; a goal is durable before
+a lane hears of it; and no mark of a clean stop is left before anything is appended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from heliograph.controller.beginnings import resolve_beginnings
+from heliograph.controller.cells import Begun, Cells, Mark
+from heliograph.controller.clusters import Clusters
+from heliograph.controller.link_ledger import LinkLedger
+from heliograph.controller.link_ledgers import LinkLedgers
+from heliograph.controller.plan import HeldBy, Plan
+from heliograph.controller.preparation import prepare
+from heliograph.controller.recorded import NOTHING_RECORDED
+from heliograph.controller.snapshot import LinkSnapshot
+from heliograph.model.clock import time_of_day
+from heliograph.model.errors import BrokerRefused, ClusterUnreachable, ProtocolError, RequestFailed
+from heliograph.model.events import Event
+from heliograph.model.ledger import LEDGER_TOPIC, Row
+from heliograph.model.outbox import Outbox
+from heliograph.model.partition import MirrorPartition, TopicPartition
+from heliograph.wire.error_codes import ErrorCode
+
+BARRIER = TopicPartition(LEDGER_TOPIC, 0)
+# Without these rights there are neither terms nor attempts: what needs none is copied (preflight says what is missing).
+_DENIED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """`clear_in_s`: of partitions whose last holder has drained, when nothing can be on its way any more."""
+
+    todo: Plan
+    clear_in_s: Mapping[MirrorPartition, float] = field(default_factory=dict)
+
+
+class Takeover:
+    def __init__(
+        self, clusters: Clusters, ledgers: LinkLedgers, outbox: Outbox, cells_of: Callable[[str], Cells]
+    ) -> None:
+        self._clusters = clusters
+        self._ledgers = ledgers
+        self._outbox = outbox
+        self._cells_of = cells_of
+
+    async def __call__(
+        self, link: str, mirrored: Collection[str], held_by: HeldBy, only: Collection[str] | None = None
+    ) -> Ready:
+        """`mirrored`, `held_by`: as in `prepare`. `only`: these source topics of the link, the others go on as they
+        are. `ClusterUnreachable`: try again."""
+        ledger = await self._ledgers.open(link)
+        recorded = ledger.recorded if ledger is not None else NOTHING_RECORDED
+        snapshot, todo = await prepare(
+            self._clusters, link, self._outbox, mirrored, held_by, recorded=recorded, only=only
+        )
+        held = _held(snapshot, todo)
+        begun = await self._begin(link, ledger, held)
+        todo = await self._with_gaps(link, todo)
+        if ledger is not None and begun is not None:
+            await _written(ledger.take_over({where.topic for where in held}, begun.term))
+        todo = await self._with_goals(link, ledger, snapshot, todo, whole=only is None)
+        return Ready(todo=todo, clear_in_s=_clear_in(todo, begun.marks if begun is not None else {}))
+
+    async def _begin(
+        self, link: str, ledger: LinkLedger | None, held: Collection[TopicPartition]
+    ) -> Begun | None:
+        """None: nothing of it can be kept, and no mark is there that could mislead whoever comes next."""
+        cells = self._cells_of(link)
+        try:
+            if ledger is not None:
+                above = ledger.recorded.term_above({where.topic for where in held})
+                return await cells.begin(held, barrier=BARRIER, above=above)
+            return await cells.begin(held, barrier=None) if await cells.marked(held) else None
+        except BrokerRefused as refused:
+            if refused.code not in _DENIED:
+                raise _away(refused) from refused
+            words = f"link {link}: nothing can be kept for who comes next: {refused.message}"
+            self._outbox.tell(Event.ELECTION, words, hint=refused.hint or None, link=link)
+            return None
+        except (RequestFailed, ProtocolError) as problem:
+            raise _away(problem) from problem
+
+    async def _with_gaps(self, link: str, todo: Plan) -> Plan:
+        """Which partitions may have had gaps filled; all of them where that cannot be read."""
+        if not todo.copies:
+            return todo
+        try:
+            reserved: Mapping[TopicPartition, int] | None = await self._cells_of(link).attempts()
+        except (RequestFailed, ProtocolError) as problem:
+            words = f"link {link}: what was reserved of it before cannot be read: {problem.message}"
+            self._outbox.tell(Event.ELECTION, words, link=link)
+            reserved = None
+        copies = tuple(
+            replace(copy, spec=replace(copy.spec, gaps_filled=True))
+            if reserved is None or copy.spec.partition.target in reserved
+            else copy
+            for copy in todo.copies
+        )
+        return replace(todo, copies=copies)
+
+    async def _with_goals(
+        self, link: str, ledger: LinkLedger | None, snapshot: LinkSnapshot, todo: Plan, *, whole: bool
+    ) -> Plan:
+        """Rows that are durable before lanes hear of the plan; the link's own is the last, so that a run which ends in
+        between begins again."""
+        recorded = ledger.recorded if ledger is not None else None
+        source = self._clusters.source(link)
+        found = await resolve_beginnings(source, todo, recorded, time_of_day())
+        if ledger is not None:
+            starts = {copy.spec.partition: copy.spec.policy.start for copy in found.todo.copies}
+            ids = {topic.name: topic.topic_id for topic in snapshot.sources}
+            rows = [
+                ledger.of_begin(key.target, goal, starts[key], ids[key.source_topic])
+                for key, goal in found.goals.items()
+            ]
+            rows += _topic_rows(ledger, snapshot, found.todo)
+            if whole and ledger.recorded.topics_at_first(link) is None:
+                rows.append(ledger.of_link(snapshot.source_topics))
+            await _written(ledger.write(rows))
+        return found.todo
+
+
+def _held(snapshot: LinkSnapshot, todo: Plan) -> list[TopicPartition]:
+    """Target partitions of ours that exist."""
+    existing = set(snapshot.targets) | {creation.topic for creation in todo.creations}
+    keys = [copy.spec.partition for copy in todo.copies]
+    keys += [refusal.partition for refusal in todo.refusals]
+    keys += [each.partition for each in todo.paused]
+    partitions = {name: target.partitions for name, target in snapshot.targets.items()}
+    return [
+        key.target
+        for key in keys
+        if key.target_topic in existing
+        and key.partition < partitions.get(key.target_topic, key.partition + 1)
+    ]
+
+
+def _topic_rows(ledger: LinkLedger, snapshot: LinkSnapshot, todo: Plan) -> list[Row]:
+    """Which source topic is copied to which, of those of which it is not written yet. A source topic that was made
+    again is refused, and the former one stays written."""
+    ids = {topic.name: topic.topic_id for topic in snapshot.sources}
+    pairs = {copy.spec.partition[1:3] for copy in todo.copies}
+    return [
+        ledger.of_topic(target_topic, source_topic, ids[source_topic])
+        for source_topic, target_topic in sorted(pairs)
+        if not ledger.recorded.is_topic(target_topic, ids[source_topic], ledger.target_id(target_topic))
+    ]
+
+
+def _clear_in(todo: Plan, marks: Mapping[TopicPartition, Mark]) -> dict[MirrorPartition, float]:
+    """A mark counts if the log ends where it did then: a run of a version that knows no marks may have been there."""
+    return {
+        copy.spec.partition: mark.clear_in_s
+        for copy in todo.copies
+        if (mark := marks.get(copy.spec.partition.target)) is not None and mark.end == copy.next_offset
+    }
+
+
+async def _written(writing: Awaitable[None]) -> None:
+    try:
+        await writing
+    except (RequestFailed, ProtocolError) as problem:
+        raise _away(problem) from problem
+
+
+def _away(problem: RequestFailed | ProtocolError) -> ClusterUnreachable:
+    return ClusterUnreachable(
+        f"what must be written down first is not: {problem.message}",
+        hint=problem.hint or "see the broker's log",
+    )
