@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import heliograph
 from heliograph.model.admission import (
     AFRESH,
+    MOST_LOST_OFFSETS,
     Admitted,
     LastBatch,
     PartitionFacts,
@@ -21,6 +23,7 @@ from heliograph.model.admission import (
     admit_partition,
     admit_topic,
 )
+from heliograph.model.policy import OnLoss
 from heliograph.model.position import SEQUENCES, Position
 from heliograph.model.states import StopReason
 
@@ -187,9 +190,51 @@ def test_an_alignment_under_way_is_gone_on_with() -> None:
     assert admit_partition(replace(half, source_start=50)) == replace(at(50), align_to=50)
 
 
-def test_a_target_whose_records_cannot_be_deleted_is_not_aligned() -> None:
-    facts = replace(NEW, source_start=7, source_end=9, aligns=False)
-    assert refusal(admit_partition(facts)) is StopReason.LOG_START
+@pytest.mark.parametrize(("source_start", "goal"), [(0, 60), (40, 60), (60, 60), (80, 80)])
+def test_a_new_target_is_aligned_to_where_it_is_to_begin_or_to_the_sources_start_if_that_is_later(
+    source_start: int, goal: int
+) -> None:
+    new = replace(NEW, begin_at=60, source_start=source_start)
+    assert admit_partition(new) == replace(at(0), align_to=goal)
+    half = replace(HALF_WAY, begin_at=60, source_start=source_start, last_is_filler=True)
+    assert admit_partition(half) == replace(at(50), align_to=goal)
+
+
+def test_a_new_target_that_is_to_begin_at_zero_is_not_aligned() -> None:
+    assert admit_partition(replace(NEW, begin_at=0)) == at(0)
+
+
+def test_a_target_that_holds_records_goes_on_wherever_it_was_to_begin() -> None:
+    for begin_at in (0, 40, 50, 60):
+        assert admit_partition(replace(HALF_WAY, begin_at=begin_at)) == at(50)
+
+
+def test_an_alignment_whose_fillers_are_all_deleted_is_gone_on_with_while_the_leader_remembers_us() -> None:
+    assert admit_partition(replace(EMPTIED, begin_at=60)) == replace(at(50), align_to=60)
+    unsigned = replace(EMPTIED, begin_at=60, last_sequence=None)
+    assert refusal(admit_partition(unsigned)) is StopReason.FOREIGN
+
+
+def test_a_mirror_that_is_to_begin_above_the_sources_end_is_refused() -> None:
+    verdict = admit_partition(replace(NEW, begin_at=101))
+    assert refusal(verdict) is StopReason.LOG_START
+    assert isinstance(verdict, Refused)
+    assert "101, above the source's end 100" in verdict.message
+    assert admit_partition(replace(NEW, begin_at=100)) == replace(at(0), align_to=100)
+
+
+@pytest.mark.parametrize("begin_at", [None, 40])
+def test_fillers_above_where_the_mirror_is_to_begin_are_refused(begin_at: int | None) -> None:
+    """The goal was forgotten: nobody knows whether the source's records below the target's end are wanted."""
+    verdict = admit_partition(replace(HALF_WAY, last_is_filler=True, begin_at=begin_at))
+    assert refusal(verdict) is StopReason.LOG_START
+    assert isinstance(verdict, Refused)
+    assert f"[{begin_at or 0}, 50)" in verdict.message
+
+
+@pytest.mark.parametrize("facts", [replace(NEW, source_start=7), replace(NEW, begin_at=7)])
+def test_a_target_whose_records_cannot_be_deleted_is_not_aligned(facts: PartitionFacts) -> None:
+    assert refusal(admit_partition(replace(facts, aligns=False))) is StopReason.LOG_START
 
 
 def test_records_lost_to_retention_are_named_exactly() -> None:
@@ -197,6 +242,46 @@ def test_records_lost_to_retention_are_named_exactly() -> None:
     assert refusal(verdict) is StopReason.LOST
     assert isinstance(verdict, Refused)
     assert "[50, 60)" in verdict.message
+    assert (verdict.first_offset, verdict.next_offset) == (50, 60)
+
+
+def test_whatever_retention_takes_is_left_out_where_the_policy_says_so() -> None:
+    lost = replace(HALF_WAY, source_start=60, on_loss=OnLoss.CONTINUE)
+    assert admit_partition(lost) == replace(at(50), lost_to=60)
+    assert admit_partition(replace(lost, source_start=50)) == at(50)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "lost_to"),
+    [
+        ((50, 60), 60),
+        ((30, 60), 60),  # some of it is filled already
+        ((50, 90), 60),  # the source still holds the rest
+        ((50, 55), 55),  # the source starts later by now
+        ((51, 60), None),
+        ((40, 50), None),
+        ((60, 70), None),
+    ],
+)
+def test_a_loss_that_an_operator_accepted_is_left_out_as_far_as_it_is_one(
+    accepted: tuple[int, int], lost_to: int | None
+) -> None:
+    verdict = admit_partition(replace(HALF_WAY, source_start=60, accepted_loss=accepted))
+    if lost_to is not None:
+        assert verdict == replace(at(50), lost_to=lost_to)
+    else:
+        assert refusal(verdict) is StopReason.LOST
+
+
+@pytest.mark.parametrize("how", [{"on_loss": OnLoss.CONTINUE}, {"accepted_loss": (0, 1 << 40)}])
+def test_a_loss_that_is_too_large_to_be_filled_is_refused_though_it_was_accepted(how: dict[str, Any]) -> None:
+    facts = replace(HALF_WAY, source_start=50 + MOST_LOST_OFFSETS, source_end=1 << 30, **how)
+    assert admit_partition(facts) == replace(at(50), lost_to=50 + MOST_LOST_OFFSETS)
+    verdict = admit_partition(replace(facts, source_start=51 + MOST_LOST_OFFSETS))
+    assert refusal(verdict) is StopReason.LOST
+    assert isinstance(verdict, Refused)
+    assert "too many to be filled with markers" in verdict.message
+    assert "on_loss" not in verdict.hint
 
 
 def test_retention_that_just_reaches_the_position_loses_nothing() -> None:
@@ -205,6 +290,13 @@ def test_retention_that_just_reaches_the_position_loses_nothing() -> None:
 
 def test_an_emptied_target_nobody_signed_is_refused_while_the_source_still_has_its_records() -> None:
     assert refusal(admit_partition(replace(EMPTIED, last_sequence=None))) is StopReason.FOREIGN
+
+
+def test_an_emptied_target_that_ends_where_the_mirror_begins_was_aligned_and_goes_on() -> None:
+    """All fillers are deleted, and a restart made the leader forget us."""
+    facts = replace(EMPTIED, last_sequence=None, begin_at=50)
+    assert admit_partition(facts) == at(50)
+    assert refusal(admit_partition(replace(facts, begin_at=49))) is StopReason.FOREIGN
 
 
 def test_an_emptied_target_whose_leader_remembers_us_goes_on() -> None:
@@ -227,6 +319,9 @@ facts_of_any_kind = st.builds(
     last_batch=st.none()
     | st.builds(LastBatch, producer_id=st.sampled_from([OURS, THEIRS]), last_sequence=st.integers(0, 20)),
     last_sequence=st.none() | st.integers(0, 20),
+    begin_at=st.none() | offsets,
+    accepted_loss=st.none() | st.tuples(offsets, offsets),
+    on_loss=st.sampled_from(OnLoss),
 )
 
 
@@ -236,15 +331,22 @@ def test_what_is_admitted_goes_on_at_the_targets_end_and_never_beyond_the_source
     facts: PartitionFacts,
 ) -> None:
     verdict = admit_partition(facts)
-    if isinstance(verdict, Admitted):
-        assert replace(verdict, align_to=None) == at(facts.target_end)
-        assert facts.target_end <= facts.source_end
-        aligned = facts.target_end >= facts.source_start
-        assert verdict.align_to == (None if aligned else facts.source_start)
-        assert aligned or facts.target_end == 0
-        assert facts.last_batch is None or facts.last_batch.producer_id == OURS
-    else:
+    if isinstance(verdict, Refused):
         assert verdict.hint
+        return
+    assert replace(verdict, align_to=None, lost_to=None) == at(facts.target_end)
+    assert facts.target_end <= facts.source_end
+    assert facts.last_batch is None or facts.last_batch.producer_id == OURS
+    if verdict.align_to is not None:
+        assert facts.last_batch is None
+        assert verdict.align_to == max(facts.source_start, facts.begin_at or 0) <= facts.source_end
+        assert verdict.lost_to is None
+    elif verdict.lost_to is not None:
+        assert facts.target_end < verdict.lost_to <= facts.source_start
+        assert facts.on_loss is OnLoss.CONTINUE or facts.accepted_loss
+    else:
+        assert facts.target_end >= facts.source_start
+        assert facts.target_end > 0 or not facts.begin_at
 
 
 def test_the_advice_to_delete_a_target_topic_is_given_in_one_place_and_says_what_is_lost() -> None:
