@@ -6,7 +6,8 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from heliograph.cluster.properties import ClientProperties
 from heliograph.copier.lane import Lane
@@ -71,8 +72,9 @@ class World:
         self.target.create(where, target_node).forgets_by = NOW_MS
         write(log, batches, timestamp=timestamp)
 
-    def assign(self, partition: int, *, clear_in_s: float = 0.0) -> PartitionCopy:
+    def assign(self, partition: int, *, clear_in_s: float = 0.0, **changed: Any) -> PartitionCopy:
         spec = spec_of(mirror(partition, self.link), max_merged_bytes=self.max_merged_bytes)
+        spec = replace(spec, **changed)
         self.lane.assign(spec, clear_in_s=clear_in_s)
         return self.lane.copies[spec.partition]
 

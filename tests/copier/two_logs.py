@@ -22,6 +22,7 @@ from heliograph.copier.questions import (
     Unsettled,
 )
 from heliograph.copier.resync import Synced, resynchronise
+from heliograph.copier.spec import CopySpec
 from heliograph.model.errors import PartitionStop
 from heliograph.wire.batch import read_header
 
@@ -59,6 +60,7 @@ class Logs:
     target_watermark: int | None = None
     change: Callable[[Question], None] = lambda _question: None
     asked: list[Question] = field(default_factory=list)
+    spec: CopySpec = SPEC
 
     def answer(self, question: Question) -> Answer:
         self.asked.append(question)
@@ -101,7 +103,7 @@ def ask(logs: Logs) -> int:
 
 
 def found_by(logs: Logs) -> Synced:
-    questions = resynchronise(SPEC)
+    questions = resynchronise(logs.spec)
     answer: Answer = None
     while True:
         try:

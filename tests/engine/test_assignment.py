@@ -40,6 +40,8 @@ specs = st.builds(
     producer_id=offsets,
     max_batch_bytes=st.integers(0, 1 << 31),
     policy=st.builds(LinkPolicy),
+    begin_at=st.none() | offsets,
+    accepted_loss=st.none() | st.tuples(offsets, offsets),
 )
 properties = st.dictionaries(names, names, max_size=4)
 link_clusters = st.builds(

@@ -41,12 +41,14 @@ class CreateTopic:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPartition:
     """`next_offset`: the target's end, `goal`: the source's; None where they could not be read. `align_to`: where the
-    source's log starts, if the target is brought to there first."""
+    mirror begins, if the target is brought to there first. `lost_to`: up to there offsets are gone from the source, and
+    that is accepted."""
 
     spec: CopySpec
     next_offset: int | None
     goal: int | None
     align_to: int | None = None
+    lost_to: int | None = None
 
     @property
     def source_end(self) -> int:
@@ -55,7 +57,7 @@ class CopyPartition:
     @property
     def backlog(self) -> int:
         """How many records are to be copied as of now."""
-        return max(self.source_end - max(self.next_offset or 0, self.align_to or 0), 0)
+        return max(self.source_end - max(self.next_offset or 0, self.align_to or 0, self.lost_to or 0), 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +253,16 @@ def _plan_topic(
         why_paused = paused_by(recorded, partition.target)
         stop = recorded.stop(partition.target, target_id)
         verdict = (
-            (stop.why if stop else None) or refused or judge(sight, spec.producer_id, aligns=spec.aligns)
+            (stop.why if stop else None)
+            or refused
+            or judge(
+                sight,
+                spec.producer_id,
+                aligns=spec.aligns,
+                begin_at=spec.begin_at,
+                accepted_loss=spec.accepted_loss,
+                on_loss=policy.on_loss,
+            )
         )
         if why_paused is not None and (stop is None or recorded.to_remirror(target_name)):
             made.paused.append(_pause(partition, sight, why_paused))
@@ -279,6 +290,7 @@ def _copy(spec: CopySpec, sight: PartitionSight, verdict: Admitted | None) -> Co
         next_offset=verdict.position.source if verdict else _seen_offset(sight),
         goal=sight.source_end,
         align_to=verdict.align_to if verdict else None,
+        lost_to=verdict.lost_to if verdict else None,
     )
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic
 from heliograph.controller.topic_config import TargetShape, shape_target
-from heliograph.model.admission import Admitted, PartitionFacts, Refused, admit_partition
+from heliograph.model.admission import Admitted, PartitionFacts, Refused, admit_partition, goal_of
+from heliograph.model.policy import OnLoss
 from heliograph.model.producer_id import producer_id
 from heliograph.model.states import StopReason
 
@@ -41,12 +42,23 @@ def can_align(configs: Mapping[str, str]) -> bool:
     return configs.get("cleanup.policy", "delete") == "delete"
 
 
-def judge(sight: PartitionSight, own_id: int, *, aligns: bool) -> Admitted | Refused | None:
+def judge(
+    sight: PartitionSight,
+    own_id: int,
+    *,
+    aligns: bool,
+    begin_at: int | None = None,
+    accepted_loss: tuple[int, int] | None = None,
+    on_loss: OnLoss = OnLoss.STOP,
+) -> Admitted | Refused | None:
     """None: it could not be seen, or not well enough. It is given to its lane all the same, which waits for it and
-    judges then: a lane reads what is before markers, and knows whether sequences may lag behind offsets."""
+    judges then: a lane reads what is before markers, knows whether sequences may lag behind offsets, and whether
+    fillers are the source's own. `begin_at`, `accepted_loss`, `on_loss`: as in `PartitionFacts`."""
     if sight.source is None or sight.unreadable is not None or sight.ends_in_gap:
         return None
     target = sight.target
+    if target and sight.ends_in_filler and target.end > goal_of(begin_at, sight.source.start):
+        return None
     verdict = admit_partition(
         PartitionFacts(
             source_start=sight.source.start,
@@ -58,6 +70,9 @@ def judge(sight: PartitionSight, own_id: int, *, aligns: bool) -> Admitted | Ref
             last_sequence=sight.producer.last_sequence if sight.producer else None,
             last_is_filler=sight.ends_in_filler,
             aligns=aligns,
+            begin_at=begin_at,
+            accepted_loss=accepted_loss,
+            on_loss=on_loss,
         )
     )
     left_to_lane = isinstance(verdict, Refused) and verdict.reason is StopReason.SEQUENCE

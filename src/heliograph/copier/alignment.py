@@ -1,4 +1,5 @@
-"""A new target partition is brought to the offset at which the source's log starts (P4). Sans I/O.
+"""A new target partition is brought to its goal, the offset at which its mirror begins: where the source's log starts,
+or where the mirror was told to begin, whichever is higher (P4). Sans I/O.
 
 Batches of fillers, records that hold nothing but an offset, are appended like any others: with our producer id, the
 offset as sequence number and today's time, so that copiers that race, and successors, append each offset once. They

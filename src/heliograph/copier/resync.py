@@ -21,17 +21,30 @@ from dataclasses import dataclass
 
 from heliograph.cluster.log_reads import LogSpan, ProducerState
 from heliograph.copier.anchor import compare_anchor
-from heliograph.copier.questions import Asking, ReadProducers, ReadSourceLog, ReadTargetLog, Unsettled
+from heliograph.copier.questions import (
+    Asking,
+    ReadProducers,
+    ReadSourceBatch,
+    ReadSourceLog,
+    ReadTargetLog,
+    Unsettled,
+)
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.copier.stops import stamped
-from heliograph.copier.stray_fillers import stray_fillers_end
+from heliograph.copier.stray_fillers import holds_filler, stray_fillers_end
 from heliograph.copier.tail import NO_MARKS, Marks, Tail, check_gap, marks_of, read_tail
-from heliograph.model.admission import Admitted, LastBatch, PartitionFacts, Refused, admit_partition
+from heliograph.model.admission import (
+    Admitted,
+    LastBatch,
+    PartitionFacts,
+    Refused,
+    admit_partition,
+    goal_of,
+)
 from heliograph.model.errors import PartitionStop
 from heliograph.model.position import Position
 from heliograph.model.states import StopReason
 from heliograph.wire.batch import BatchHeader
-from heliograph.wire.filler import is_filler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +53,8 @@ class Synced:
     does not. `source_epoch`: the leader epoch of the source's last batch that the target holds too, -1 if unknown.
     `marks`: what markers that filled gaps here have used up. `align_to`: up to there the target holds fillers, or is to
     be given them (copier/alignment.py). `fillers_end`: up to there are fillers that came back
-    (copier/stray_fillers.py)."""
+    (copier/stray_fillers.py). `lost_to`: up to there the source's offsets are gone, and that is accepted
+    (copier/losses.py)."""
 
     position: Position
     state_ms: int | None = None
@@ -48,6 +62,7 @@ class Synced:
     marks: Marks = NO_MARKS
     align_to: int | None = None
     fillers_end: int | None = None
+    lost_to: int | None = None
 
 
 def resynchronise(spec: CopySpec, *, gaps_filled: bool = False) -> Asking[Synced]:
@@ -60,6 +75,8 @@ def resynchronise(spec: CopySpec, *, gaps_filled: bool = False) -> Asking[Synced
         raise stamped(tail.data[0].base_offset)
     own = producers.get(spec.producer_id)
     marks = marks_of(spec, producers, target.end)
+    goal = goal_of(spec.begin_at, source.start)
+    fillers_last = tail.data is not None and holds_filler(tail.data)
     facts = PartitionFacts(
         source_start=source.start,
         source_end=source.end,
@@ -70,19 +87,22 @@ def resynchronise(spec: CopySpec, *, gaps_filled: bool = False) -> Asking[Synced
         last_sequence=own.last_sequence if own else None,
         gaps_filled=gaps_filled or marks.any or tail.markers_from < target.end,
         ends_in_markers=tail.markers_from < target.end,
-        last_is_filler=_ends_in_filler(tail, source, target),
+        last_is_filler=fillers_last and (yield from _aligns(tail, source, target, goal)),
         aligns=spec.aligns,
+        begin_at=spec.begin_at,
+        accepted_loss=spec.accepted_loss,
+        on_loss=spec.policy.on_loss,
     )
     verdict = admit_partition(facts)
     if isinstance(verdict, Refused):
         raise verdict.as_stop()
     source_epoch = -1
-    if tail.data is not None:
+    if tail.data is not None and not (fillers_last and tail.data[0].next_offset <= goal):
         source_epoch = yield from compare_anchor(tail.data, source, target)
     if tail.markers_from < target.end:
         source_epoch = yield from check_gap(spec, source, tail.markers_from, target.end)
     assert isinstance(verdict, Admitted)
-    fillers_end = yield from stray_fillers_end(source, target, tail)
+    fillers_end = yield from stray_fillers_end(goal, target, tail)
     return Synced(
         position=verdict.position,
         state_ms=own.last_timestamp if own else None,
@@ -90,14 +110,20 @@ def resynchronise(spec: CopySpec, *, gaps_filled: bool = False) -> Asking[Synced
         marks=marks,
         align_to=verdict.align_to,
         fillers_end=fillers_end if verdict.align_to is None else None,
+        lost_to=verdict.lost_to,
     )
 
 
-def _ends_in_filler(tail: Tail, source: LogSpan, target: LogSpan) -> bool:
-    """Fillers are only ever below the source's start: records there need not be looked at."""
-    if tail.data is None or tail.markers_from < target.end or target.end > source.start:
+def _aligns(tail: Tail, source: LogSpan, target: LogSpan, goal: int) -> Asking[bool]:
+    """Whether fillers that are the target's last data are an alignment's. Above the goal they may be records of the
+    source, which is then aligned itself and has shown them to us; if it is not, the goal was another one."""
+    assert tail.data is not None
+    if tail.markers_from < target.end:
         return False
-    return is_filler(*tail.data)
+    if not goal < target.end <= source.end:
+        return True
+    theirs = yield ReadSourceBatch(max(tail.data[0].base_offset, source.start))
+    return not (isinstance(theirs, tuple) and holds_filler(theirs))
 
 
 def _signature(header: BatchHeader) -> LastBatch:

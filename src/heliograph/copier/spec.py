@@ -55,6 +55,12 @@ class CopySpec:
     `gaps_filled`: a driver has reserved the right to fill gaps of this partition before: sequence numbers may lag
     behind offsets, also where no marker can be seen any more. `aligns`: a log that starts above 0 may be aligned
     (copier/alignment.py): the target topic's records can be deleted.
+
+    `begin_at`: the source offset that a new target partition begins at, though the source may still hold records before
+    it; the first of a batch. None: where the source's log starts. It is resolved once, and is durable before any lane
+    gets it: lanes that align one partition to different goals would delete each other's records.
+    `accepted_loss`: source offsets, as a half-open range, that an operator has accepted to lose; `policy.on_loss` says
+    what is to be done about all others.
     """
 
     partition: MirrorPartition

@@ -88,5 +88,6 @@ def _decode_spec(row: Message) -> CopySpec:
     typed = {
         "partition": MirrorPartition(*row["partition"]),
         "policy": LinkPolicy.from_texts(row["policy"]),
+        "accepted_loss": tuple(row["accepted_loss"]) if row["accepted_loss"] is not None else None,
     }
     return CopySpec(**{**row, **typed})
