@@ -38,7 +38,7 @@ class SourceBatch(NamedTuple):
 
 class SourceGap(NamedTuple):
     """Offsets [first_offset, next_offset) of the source that hold no record to copy: control batches and aborted ones,
-    whose headers were seen. Holds no memory."""
+    whose headers were seen, and what retention took before it was copied. Holds no memory."""
 
     first_offset: int
     next_offset: int

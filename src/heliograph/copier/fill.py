@@ -102,7 +102,8 @@ class Filling:
             self._attempt = min(attempt, LAST_ATTEMPT)
 
     def spent(self) -> None:
-        """A request with this attempt has no answer, and may still be executed."""
+        """It must not be used any more: a request with it has no answer, and may still be executed; or what is to be
+        filled is something else than what it was reserved for."""
         self._attempt = None
 
     @property

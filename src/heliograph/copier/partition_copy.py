@@ -21,6 +21,7 @@ from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.budget import Parcel, Share
 from heliograph.copier.clearance import CLEAR, Clearance
 from heliograph.copier.fill import Fill, Filling
+from heliograph.copier.losses import Losses
 from heliograph.copier.merging import Merging
 from heliograph.copier.passage import pass_through
 from heliograph.copier.phases import FLOWING, OVER, SENDING, Happening, Phase, after
@@ -96,6 +97,7 @@ class PartitionCopy:
         self._filling = Filling()
         self._alignment: Alignment | None = None  # until the target begins where the source does
         self._stray_to: int | None = None  # up to there the target shows fillers again that were deleted
+        self._losses = Losses(spec)
         self._waits = Waits()
         self._suspicions = Suspicions()
 
@@ -146,6 +148,8 @@ class PartitionCopy:
         wanted = self.flowing and not self.held_back and not self._waiting.left_old
         if self._alignment is not None and not (self.durable and self._alignment.is_filled(self.durable)):
             return None
+        if self._losses.under_way(self._sending.source):
+            return None  # behind them the source may hold nothing either by the time that they are filled
         return self._waiting.fetch_offset if wanted else None
 
     def peek(self) -> SourceBatch | Filler | None:
@@ -280,6 +284,8 @@ class PartitionCopy:
 
     def attempt_granted(self, attempt: int) -> None:
         self._moved[self] = None
+        if self._losses.untold:
+            return  # it was reserved for another gap: this one waits for a driver that has heard of the loss
         self._filling.granted(attempt)
         if self._waiting:
             self._confirm_alignment()
@@ -347,8 +353,19 @@ class PartitionCopy:
         if found.align_to is not None:
             assert now_ms is not None
             self._alignment = Alignment(found.align_to, now_ms)
+        self._lose(found.lost_to)
         self._heard = False
         self._enter(Happening.SYNCED)
+
+    def _lose(self, lost_to: int | None) -> None:
+        """What is lost and accepted becomes a gap. The attempt to fill it with must be granted after the driver was
+        told: a lane that is killed could else take with it what nobody finds out later."""
+        notice = self._losses.found(self._sending.source, lost_to)
+        if lost_to is not None:
+            self._waiting.lose(lost_to)
+        if notice is not None:
+            self._filling.spent()
+            self.tell(notice)
 
     def fetched(
         self,
@@ -530,6 +547,7 @@ class PartitionCopy:
         return tuple(self._notices)
 
     def take_notices(self) -> list[Trouble]:
+        self._losses.untold = False
         notices, self._notices = self._notices, []
         return notices
 

@@ -40,8 +40,9 @@ class Reencode:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """[from, next_offset) of the source. It ends at a header that was seen, never where an answer or the last stable
-    offset ends: a partition that got no room in an answer looks the same."""
+    """[from, next_offset) of the source. It ends at a header that was seen, or where the source says that its log
+    starts; never where an answer or the last stable offset ends: a partition that got no room in an answer looks the
+    same."""
 
     next_offset: int
 

@@ -73,6 +73,12 @@ class SourceQueue:
         self.last_epoch = leader_epoch
         self.obstacle = None
 
+    def lose(self, next_offset: int) -> None:
+        """What comes next, up to there, is gone from the source and not to be waited for: a gap like any other."""
+        assert not self._batches
+        self._batches.append(SourceGap(self.fetch_offset, next_offset))
+        self.fetch_offset = next_offset
+
     def take_in(
         self,
         reply: FetchedPartition,

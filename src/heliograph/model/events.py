@@ -22,6 +22,7 @@ class Event(StrEnum):
     FETCH_REFUSED = "fetch_refused"
     UNSETTLED = "unsettled"
     TARGET_TRUNCATED = "target_truncated"
+    LOSS_ACCEPTED = "loss_accepted"
     SOURCE_DIVERGED = "source_diverged"
     TRANSACTION_OPEN = "transaction_open"
     LEASE_WAIT = "lease_wait"
