@@ -137,7 +137,6 @@ def test_lanes_are_bounded_and_the_bounds_are_told(lanes: str) -> None:
         ("start", "latest"),
         ("start", "-7d"),
         ("start", "2026-01-01"),
-        ("on_loss", "continue"),
         ("oversize", "skip"),
         ("timestamps", "clamp"),
         ("forward", "local"),
@@ -183,7 +182,6 @@ def link_with(topics: str, keys: str = "") -> str:
     ("key", "value"),
     [
         ("start", "latest"),
-        ("on_loss", "continue"),
         ("oversize", "skip"),
         ("timestamps", "clamp"),
     ],
@@ -195,12 +193,12 @@ def test_what_is_not_built_is_refused_for_a_topic_by_the_path_of_its_key(key: st
 
 
 def test_all_problems_of_the_entries_of_topics_are_told_at_once() -> None:
-    entries = "{match: '[', on_loss: continue}, {on_loss: ignore}, {match: a, offsets: identical}, {match: b, strat: x}"
+    entries = "{match: '[', oversize: skip}, {on_loss: ignore}, {match: a, offsets: identical}, {match: b, strat: x}"
     assert problems_of(link_with(f"[c, {entries}, '(', [d]]")) == [
         "links.l.topics[1].match: bad regular expression '[': unterminated character set at position 0",
-        "links.l.topics[1].on_loss: continue is not built yet, only stop is",
+        "links.l.topics[1].oversize: skip is not built yet, only stop is",
         "links.l.topics[2].match: required",
-        "links.l.topics[2].on_loss: 'ignore' is not one of stop, continue (only stop is built yet)",
+        "links.l.topics[2].on_loss: Input should be 'stop' or 'continue', not 'ignore'",
         "links.l.topics[3].offsets: is a key of the link as a whole, not of an entry of topics",
         "links.l.topics[4].strat: unknown key; did you mean start?",
         "links.l.topics[5]: bad regular expression '(': missing ), unterminated subpattern at position 0",
@@ -213,6 +211,13 @@ def test_an_entry_of_topics_may_be_a_mapping_of_what_is_in_force_anyway() -> Non
     (link,) = load(link_with(f"[a, {{match: 'b.*'}}, {{match: c, {in_force}}}]")).links
     assert link.topics == ("a", "b.*", "c")
     assert link.policy == link.policy_of("b.c") == DEFAULT_POLICY
+
+
+@pytest.mark.parametrize("on_loss", OnLoss)
+def test_a_link_and_a_topic_say_what_to_do_about_losses(on_loss: OnLoss) -> None:
+    other = OnLoss.STOP if on_loss is OnLoss.CONTINUE else OnLoss.CONTINUE
+    (link,) = load(link_with(f"[a, {{match: b, on_loss: {other}}}]", f", on_loss: {on_loss}")).links
+    assert (link.policy_of("a").on_loss, link.policy_of("b").on_loss) == (on_loss, other)
 
 
 def test_an_entry_of_exclude_is_a_pattern_and_nothing_else() -> None:
