@@ -19,7 +19,7 @@ from tests.wire.batches import COMMIT
 
 from .lane_world import World, mirror, place, until, world, write
 from .memory_log import MemoryLog
-from .source_batches import spec_of, synced_at
+from .source_batches import NOW_MS, NOW_S, OLD_MS, spec_of, synced_at
 from .test_gaps import ONE, Driver, end, records_of, until_copied
 
 CONTINUE = replace(DEFAULT_POLICY, on_loss=OnLoss.CONTINUE)
@@ -208,7 +208,7 @@ async def test_who_may_not_write_markers_stops_at_a_loss() -> None:
 
 def test_nothing_is_fetched_before_a_loss_is_filled() -> None:
     copy = PartitionCopy(spec_of(), 1 << 20)
-    copy.synced(synced_at(5, lost_to=9))
+    copy.synced(synced_at(5, lost_to=9, state_ms=NOW_MS), NOW_MS)
     assert copy.fetch_offset() is None
     assert told(copy) == [(5, 9)]
     copy.attempt_granted(0)
@@ -221,6 +221,21 @@ def test_nothing_is_fetched_before_a_loss_is_filled() -> None:
     copy.fill_over()
     assert copy.fetch_offset() == 9
     assert copy.next_offset == 9
+
+
+@pytest.mark.parametrize("state_ms", [None, OLD_MS, NOW_MS])
+def test_a_loss_waits_until_no_append_of_a_former_holder_can_be_on_its_way(state_ms: int | None) -> None:
+    """It may hold the very records that are lost by now: a broker would append them among the markers."""
+    copy = PartitionCopy(spec_of(), 1 << 20, clear_at=NOW_S)
+    copy.synced(synced_at(5, lost_to=9, state_ms=state_ms), NOW_MS)
+    told(copy)
+    copy.attempt_granted(0)
+    assert copy.fill_due() is None
+    assert copy.awaits_clearance
+    copy.cleared(NOW_S)
+    copy.synced(synced_at(5, lost_to=9, state_ms=state_ms), NOW_MS)
+    assert told(copy) == []
+    assert copy.fill_due() is not None
 
 
 def test_each_lost_offset_is_told_once() -> None:

@@ -255,11 +255,12 @@ class PartitionCopy:
 
     def _must_be_clear(self, fill: Fill | None) -> bool:
         """Whether appends that may still be on their way must be over first: an old batch that nobody compares any
-        more would land among the markers."""
+        more would land among the markers. So would, for all that the broker can compare, one of records that are lost
+        by now: a former holder may have sent them before, with the sequence number that is still the next one."""
         if fill is None:
             return False
-        known_ms = self._state_ms
-        return fill.exclusive or known_ms is None or self.spec.is_perishable(known_ms, self._wall_ms)
+        known_ms, lost = self._state_ms, self._losses.under_way(fill.start.source)
+        return fill.exclusive or lost or known_ms is None or self.spec.is_perishable(known_ms, self._wall_ms)
 
     def fill_due(self) -> Fill | None:
         """The gap that is next, if nothing but its lease is needed to fill it."""
