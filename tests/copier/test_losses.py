@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from heliograph.copier import fill
+from heliograph.cluster.log_reads import Batches
+from heliograph.copier import fill, tail
 from heliograph.copier.losses import Losses
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.model import marker_label
 from heliograph.model.events import Event, Trouble
+from heliograph.model.partition import TopicPartition
 from heliograph.model.policy import DEFAULT_POLICY, OnLoss
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.error_codes import ErrorCode
@@ -162,6 +164,46 @@ async def test_a_successor_goes_on_inside_of_a_loss(monkeypatch: pytest.MonkeyPa
         assert copy.stopped is None
         assert markers_of(target) == list(range(at, start))
         assert driver.told == [(at, start), (at + 5, start)]
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+async def test_a_long_loss_is_not_read_again_to_its_beginning(
+    monkeypatch: pytest.MonkeyPatch, remembers: bool
+) -> None:
+    """Unless only what is before it tells our sequence number."""
+    monkeypatch.setattr(tail, "COMPARED_OFFSETS", 8)
+    monkeypatch.setattr(tail, "MOST_OFFSETS", 4)
+    async with world() as it:
+        at, start = await overtaken(it, lost=30)
+        retain_from(it, start)
+        driver, target = Teller(it), it.target.logs[place(0)]
+        it.target.marker_fault = lambda _where, _label: (
+            ErrorCode.NOT_ENOUGH_REPLICAS if target.end >= at + 40 else None
+        )
+        it.assign(0, policy=CONTINUE)
+
+        def most_of_it() -> bool:
+            driver.grant()
+            return target.end >= at + 40
+
+        await until(most_of_it)
+        await it.lane.revoke(mirror(0))
+        if not remembers:
+            target.producers.clear()
+        it.target.marker_fault = lambda _where, _label: None
+        looks: list[int] = []
+        batches_in = it.target.batches_in
+
+        async def noted(where: TopicPartition, first_offset: int, next_offset: int, **how: bool) -> Batches:
+            looks.append(first_offset)
+            return await batches_in(where, first_offset, next_offset, **how)
+
+        monkeypatch.setattr(it.target, "batches_in", noted)
+        copy = it.assign(0, policy=CONTINUE)
+        await until_copied(it, copy, driver)
+        assert copy.stopped is None
+        assert markers_of(target) == list(range(at, start))
+        assert (min(looks) > at) is remembers
 
 
 async def test_a_loss_is_filled_only_when_a_driver_that_was_told_of_it_grants_that() -> None:

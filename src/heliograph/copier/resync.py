@@ -70,10 +70,10 @@ def resynchronise(spec: CopySpec, *, gaps_filled: bool = False) -> Asking[Synced
     more."""
     producers, target = yield from _settled(spec)
     source = yield from _readable_source(target.end)
-    tail = yield from read_tail(spec, target)
+    own = producers.get(spec.producer_id)
+    tail = yield from read_tail(spec, target, enough_at=source.start if own else 0)
     if tail.data is not None and tail.data[0].is_log_append_time:
         raise stamped(tail.data[0].base_offset)
-    own = producers.get(spec.producer_id)
     marks = marks_of(spec, producers, target.end)
     goal = goal_of(spec.begin_at, source.start)
     fillers_last = tail.data is not None and holds_filler(tail.data)

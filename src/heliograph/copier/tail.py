@@ -78,13 +78,17 @@ def _label_of(number: int, state: ProducerState) -> MarkerLabel:
 
 
 class Tail(NamedTuple):
-    """`data`: the last data batch, None where the log holds none. From `markers_from` on there are markers only."""
+    """`data`: the last data batch, None where the log holds none, or none was looked for. From `markers_from` on there
+    are markers only."""
 
     data: Batch | None
     markers_from: int
 
 
-def read_tail(spec: CopySpec, target: LogSpan) -> Asking[Tail]:
+def read_tail(spec: CopySpec, target: LogSpan, *, enough_at: int = 0) -> Asking[Tail]:
+    """`enough_at`: below this offset a data batch tells nothing: the source has nothing to compare it with, and the
+    leader remembers our sequence number. Before a long row of markers it is not looked for there: a loss of millions of
+    offsets would be read again with every resynchronisation."""
     at, width = target.end, 1
     while at > target.start:
         answer = yield ReadTargetBatches(max(at - width, target.start), at)
@@ -96,6 +100,8 @@ def read_tail(spec: CopySpec, target: LogSpan) -> Asking[Tail]:
                 return Tail((header, view), header.next_offset)
             _check_marker(spec, header, view)
             at = header.base_offset
+        if at <= enough_at and target.end - at >= COMPARED_OFFSETS:
+            return Tail(None, at)
         width = min(width * WIDEN, MOST_OFFSETS)
     return Tail(None, target.start)
 
