@@ -11,6 +11,7 @@ from shlex import quote
 
 from heliograph.cluster.bootstrap_servers import format_servers
 from heliograph.cluster.properties import ClientProperties
+from heliograph.model.ledger import OWN_PREFIX
 
 NAMES_SHOWN = 5
 
@@ -46,13 +47,31 @@ def grant_line(
     properties: ClientProperties, right: Right, resource: Resource, names: Sequence[str] = ()
 ) -> str:
     """At most five names are written out; a cluster has none. In plain text every client is one user to the brokers."""
+    named = [part for name in names[:NAMES_SHOWN] for part in (f"--{resource}", quote(name))]
+    line = _line(properties, [right], named or [f"--{resource}"])
+    left_out = len(names) - NAMES_SHOWN
+    return line + (f"  # and {left_out} more" if left_out > 0 else "")
+
+
+def prefix_grant_line(
+    properties: ClientProperties, rights: Sequence[Right], resource: Resource, prefix: str
+) -> str:
+    """Of several rights, on all whose names begin so."""
+    named = [f"--{resource}", quote(prefix), "--resource-pattern-type", "prefixed"]
+    return _line(properties, rights, named)
+
+
+def own_topics_grant_line(properties: ClientProperties) -> str:
+    """All that a mirror needs of the topics that it keeps on a target cluster (docs/LEDGER.md)."""
+    return prefix_grant_line(properties, (Right.CREATE, Right.READ, Right.WRITE), Resource.TOPIC, OWN_PREFIX)
+
+
+def _line(properties: ClientProperties, rights: Sequence[Right], named: Sequence[str]) -> str:
     user = "User:ANONYMOUS" if properties.security_protocol == "PLAINTEXT" else "User:MIRROR"
     servers = format_servers(properties.bootstrap_servers)
-    named = [part for name in names[:NAMES_SHOWN] for part in (f"--{resource}", quote(name))]
+    operations = [part for right in rights for part in ("--operation", right.operation)]
     line = ["kafka-acls.sh", "--bootstrap-server", servers, "--add", "--allow-principal", user]
-    line += ["--operation", right.operation, *(named or [f"--{resource}"])]
-    left_out = len(names) - NAMES_SHOWN
-    return " ".join(line) + (f"  # and {left_out} more" if left_out > 0 else "")
+    return " ".join([*line, *operations, *named])
 
 
 def marker_grant_line(properties: ClientProperties) -> str:

@@ -114,7 +114,8 @@ async def check_answers(side: Side, topics: Iterable[str]) -> list[Finding]:
         refused.setdefault((question, code), []).append(str(where))
     return [
         side.find(
-            Severity.WARNING if _passes(code) else Severity.ERROR,
+            # Leaders move all the time.
+            Severity.WARNING if ErrorCode.passes(code) else Severity.ERROR,
             f"{question} of {listed(wheres)} cannot be read: {ErrorCode.name_of(code)}",
             "nothing is appended before it is known: see the broker's log",
         )
@@ -166,8 +167,3 @@ async def _refusal(
     except RequestFailed:
         return None
     return None
-
-
-def _passes(code: int) -> bool:
-    """Leaders move all the time."""
-    return any(each == code and each.retriable for each in ErrorCode)

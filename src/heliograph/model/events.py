@@ -51,6 +51,7 @@ class Event(StrEnum):
     NOT_DRAINED = "not_drained"
     NO_STATUS = "no_status"
     NO_LEDGER = "no_ledger"
+    EVENTS_LEFT_OUT = "events_left_out"
     # what operators asked for
     COMMAND = "command"
     PAUSED = "paused"

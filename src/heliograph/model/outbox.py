@@ -1,7 +1,8 @@
 """The outbox of a run: whatever an operator is told goes through it, from the driver and from its lanes.
 
     copies ─▶ lane ─▶ control line ─┐
-    controller, engine ─────────────┴─▶ Outbox ─┬─▶ listeners, at once: the log (occurrence_log.py)
+    controller, engine ─────────────┴─▶ Outbox ─┬─▶ listeners, at once: the log (occurrence_log.py), and
+                                                │   the target clusters (controller/event_writer.py)
                                                 └─▶ counts and the last ones: the display, the live socket
 
 Counted for each code, never sampled. May be used from any thread: listeners hear of one occurrence at a time.
@@ -29,7 +30,7 @@ class Listener(Protocol):
 
 class Outbox:
     def __init__(self, *listeners: Listener) -> None:
-        self._listeners = listeners
+        self._listeners = list(listeners)
         self._lock = threading.Lock()
         self._counts: Counter[Code] = Counter()
         self._last: deque[Occurrence] = deque(maxlen=LAST)
@@ -48,6 +49,14 @@ class Outbox:
     def tell(self, code: Code, message: str, *, hint: str | None = None, link: str | None = None) -> None:
         """Something that happens now, about the run or a link as a whole."""
         self.put(Occurrence(at=time_of_day(), code=code, message=message, hint=hint, link=link))
+
+    def attach(self, listener: Listener) -> None:
+        """From now on it listens, too. It hears first of what was told before, as far as that is kept (`last`): nothing
+        twice, and nothing in another order."""
+        with self._lock:
+            for occurrence in self._last:
+                listener.hear(occurrence)
+            self._listeners.append(listener)
 
     def put(self, occurrence: Occurrence) -> None:
         with self._lock:

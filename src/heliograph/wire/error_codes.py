@@ -148,6 +148,11 @@ class ErrorCode(IntEnum):
         return self in _RETRIABLE
 
     @staticmethod
+    def passes(code: int) -> bool:
+        """The same of any code; one that we do not know is taken to stay."""
+        return code in _RETRIABLE
+
+    @staticmethod
     def name_of(code: int) -> str:
         """The name of any code, also of one that a newer broker has and we have not."""
         try:
