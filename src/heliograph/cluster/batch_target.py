@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from heliograph.cluster.admin import TopicConfig, describe_topic_configs
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.connection import Connection
+from heliograph.cluster.empty_transactions import EmptyTransactions, FillProducer
 from heliograph.cluster.flight import CAREFUL_UNACKNOWLEDGED_MS
+from heliograph.cluster.grants import gap_grant_lines
 from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_ends import LogEnds
 from heliograph.cluster.log_reads import (
@@ -111,6 +113,7 @@ class BatchTarget:
         self._delete_purpose = f"delete records for {link}"
         self._lines: dict[tuple[int, LineName], AppendLine] = {}
         self._ends = LogEnds(client)
+        self._transactions = EmptyTransactions(client, link)
 
     def leader(self, where: TopicPartition) -> Leader | None:
         return self.client.leader(where)
@@ -149,6 +152,24 @@ class BatchTarget:
         timeout_ms = self.client.properties.request_timeout_ms + ANSWER_SLACK_MS
         purpose = self._fill_purpose if len(markers) <= FEW_MARKERS else f"long {self._fill_purpose}"
         return await write_markers(self.client, node, purpose, markers, permit, timeout_ms=timeout_ms)
+
+    async def fence_fills(self, transactional_id: str) -> FillProducer:
+        """All that was begun with this transactional id is over."""
+        return await self._transactions.fence(transactional_id)
+
+    async def write_empty_transaction(
+        self,
+        transactional_id: str,
+        producer: FillProducer,
+        where: TopicPartition,
+        permit: Callable[[], bool],
+    ) -> None:
+        """One marker at the end of the partition's log. `permit` is asked before each request's last byte leaves."""
+        await self._transactions.write(transactional_id, producer, where, permit)
+
+    def gap_grants(self, prefix: str) -> str:
+        """The lines that grant a right by which gaps can be filled, with transactional ids that begin so."""
+        return gap_grant_lines(self.client.properties, prefix)
 
     async def delete_records(self, where: TopicPartition, before_offset: int) -> None:
         """The log starts at `before_offset` from now on. Waits for every follower."""

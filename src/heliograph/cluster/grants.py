@@ -41,6 +41,7 @@ class Resource(StrEnum):
     TOPIC = "topic"
     GROUP = "group"
     CLUSTER = "cluster"
+    TRANSACTIONAL_ID = "transactional-id"
 
 
 def grant_line(
@@ -78,3 +79,16 @@ def marker_grant_line(properties: ClientProperties) -> str:
     """Brokers take either right for markers, before 3.8 only the second."""
     line = grant_line(properties, Right.ALTER, Resource.CLUSTER)
     return f"{line}  # before Kafka 3.8: --operation {Right.CLUSTER_ACTION.operation}"
+
+
+def transactional_grant_line(properties: ClientProperties, prefix: str) -> str:
+    """On all transactional ids that begin so. WRITE includes DESCRIBE."""
+    line = grant_line(properties, Right.WRITE, Resource.TRANSACTIONAL_ID, [prefix])
+    return f"{line} --resource-pattern-type prefixed"
+
+
+def gap_grant_lines(properties: ClientProperties, prefix: str) -> str:
+    """Both rights by which gaps can be filled. The one that allows less is the one that is pasted."""
+    return (
+        f"{transactional_grant_line(properties, prefix)}  # or, much quicker: {marker_grant_line(properties)}"
+    )

@@ -21,8 +21,14 @@ from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode
 
 # What the versions above these change is of no use to us, and would have to be told apart: commits to groups of a newer
-# protocol and by topic id, many groups in one question.
-_HIGHEST = {ApiKey.OFFSET_COMMIT: 8, ApiKey.OFFSET_FETCH: 7}
+# protocol and by topic id, many groups in one question; transactions that have an epoch each, brokers' own questions.
+_HIGHEST = {
+    ApiKey.OFFSET_COMMIT: 8,
+    ApiKey.OFFSET_FETCH: 7,
+    ApiKey.INIT_PRODUCER_ID: 4,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 3,
+    ApiKey.END_TXN: 4,
+}
 
 _DECODE_FAULTS = (struct.error, ValueError, IndexError, KeyError, TypeError, OverflowError)
 

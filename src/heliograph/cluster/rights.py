@@ -23,7 +23,12 @@ from kafka.protocol.admin import (
     DescribeProducersResponse,
 )
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
-from kafka.protocol.producer import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from kafka.protocol.producer import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 
 from heliograph.cluster import group_requests
 from heliograph.cluster.admin import TOPIC_RESOURCE, call_any, configs_request, creatable, in_portions
@@ -33,6 +38,7 @@ from heliograph.cluster.messages import raise_for, unpacking
 BROKER_ENDPOINT = 1  # whom DescribeCluster is to describe
 NO_TOPIC = "heliograph: no topic"  # Kafka takes neither colons nor spaces in a name
 TRIAL_TIMEOUT_MS = 3000  # a broker that hangs must not hold up a run that takes over
+NO_TRANSACTION_MS = 0  # a transaction timeout that no broker takes: INVALID_TRANSACTION_TIMEOUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +139,19 @@ async def try_writing_markers(client: ClusterClient, node: int) -> int:
     response = await client.call(node, request, WriteTxnMarkersResponse, timeout_ms=TRIAL_TIMEOUT_MS)
     with unpacking(f"a trial of writing markers by broker {node}"):
         return int(response.markers[0].topics[0].partitions[0].error_code)
+
+
+async def try_transactional_id(client: ClusterClient, node: int, transactional_id: str) -> int:
+    """This broker's code for a producer of that transactional id: TRANSACTIONAL_ID_AUTHORIZATION_FAILED without WRITE.
+
+    Any broker will do. None is made: transactions of 0 ms are refused before anybody looks for a coordinator.
+    """
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id, transaction_timeout_ms=NO_TRANSACTION_MS
+    )
+    response = await client.call(node, request, InitProducerIdResponse, timeout_ms=TRIAL_TIMEOUT_MS)
+    with unpacking(f"a trial of transactional id {transactional_id}"):
+        return int(response.error_code)
 
 
 async def try_creating(
