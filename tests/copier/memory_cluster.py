@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from heliograph.cluster.admin import TopicConfig
+from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
 from heliograph.cluster.markers import Marker
@@ -27,6 +28,7 @@ from heliograph.wire.produce import ProducedPartition, ProduceEntry, ProduceRepl
 from tests.support.model_sessions import ModelSessions
 
 from .memory_log import MemoryLog
+from .memory_transactions import MemoryTransactions
 
 # What happens to an append: None is nothing special; a code refuses it without appending.
 Fault = Callable[[TopicPartition], int | None]
@@ -58,6 +60,7 @@ class MemoryCluster:
         self.marker_fault: Callable[[TopicPartition, MarkerLabel], int | None] = lambda _where, _label: None
         self.delete_error = 0
         self.deletions: list[tuple[TopicPartition, int]] = []
+        self.transactions = MemoryTransactions(self.logs)
         self.marker_answer = asyncio.Event()  # until it is set, nobody is answered
         self.marker_answer.set()
         self.fetch_error: dict[TopicPartition, int] = {}
@@ -310,6 +313,21 @@ class MemoryCluster:
                 hint="grant ALTER or CLUSTER_ACTION",
             )
         return codes
+
+    async def fence_fills(self, transactional_id: str) -> FillProducer:
+        await asyncio.sleep(0)
+        return await self.transactions.fence(transactional_id)
+
+    async def write_empty_transaction(
+        self, transactional_id: str, producer: FillProducer, where: TopicPartition, permit: Permit
+    ) -> None:
+        await asyncio.sleep(0)
+        await self.transactions.write(transactional_id, producer, where, permit)
+
+    def gap_grants(self, prefix: str) -> str:
+        return (
+            f"kafka-acls.sh --transactional-id {prefix}  # or, much quicker: kafka-acls.sh --operation Alter"
+        )
 
 
 class Request(NamedTuple):

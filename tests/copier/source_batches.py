@@ -15,6 +15,7 @@ from heliograph.copier.resync import Synced
 from heliograph.copier.spec import CopySpec
 from heliograph.model.errors import Disconnected
 from heliograph.model.events import Event, Trouble
+from heliograph.model.fill_way import FillWay
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.position import SEQUENCES, Position
 from heliograph.model.producer_id import producer_id
@@ -33,7 +34,11 @@ AWAY = Trouble(Event.BROKER_AWAY, "broker-1:9092 is away")
 
 
 def spec_of(
-    partition: MirrorPartition = PARTITION, *, max_batch_bytes: int = 1 << 20, max_merged_bytes: int = 0
+    partition: MirrorPartition = PARTITION,
+    *,
+    max_batch_bytes: int = 1 << 20,
+    max_merged_bytes: int = 0,
+    fill_way: FillWay = FillWay.MARKERS,
 ) -> CopySpec:
     return CopySpec(
         partition=partition,
@@ -43,6 +48,8 @@ def spec_of(
         producer_id=producer_id("sf-id", partition.source_topic),
         max_batch_bytes=max_batch_bytes,
         max_merged_bytes=max_merged_bytes,
+        fill_way=fill_way,
+        source_cluster_id="sf-id",
     )
 
 

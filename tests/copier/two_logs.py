@@ -11,6 +11,7 @@ from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
 from heliograph.copier.ports import Batch
 from heliograph.copier.questions import (
     Answer,
+    FenceFills,
     Question,
     ReadProducers,
     ReadSourceBatch,
@@ -79,7 +80,7 @@ class Logs:
                 return _holding(self.source, offset)
             case ReadSourceBatches(first_offset, next_offset) | ReadSourceGap(first_offset, next_offset, _):
                 return _between(self.source, first_offset, next_offset)
-            case Unsettled():
+            case FenceFills() | Unsettled():
                 return None
 
 

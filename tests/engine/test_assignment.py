@@ -21,6 +21,7 @@ from heliograph.engine.assignment import (
 from heliograph.engine.frames import FRAME_LIMIT, Message, encode
 from heliograph.model.errors import PartitionStop
 from heliograph.model.events import Event, Trouble
+from heliograph.model.fill_way import FillWay
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.policy import Isolation, LinkPolicy
 from heliograph.model.position import Position
@@ -42,6 +43,8 @@ specs = st.builds(
     policy=st.builds(LinkPolicy),
     begin_at=st.none() | offsets,
     accepted_loss=st.none() | st.tuples(offsets, offsets),
+    fill_way=st.sampled_from(FillWay),
+    source_cluster_id=names,
 )
 properties = st.dictionaries(names, names, max_size=4)
 link_clusters = st.builds(
@@ -93,6 +96,7 @@ def test_a_decoded_partition_is_a_key_again() -> None:
 def test_a_decoded_policy_is_typed_again() -> None:
     (decoded,) = decode_specs(over_the_line(encode_assignment([], [spec_of("orders", 7)])[1]))
     assert decoded.policy.isolation is Isolation.READ_COMMITTED
+    assert decoded.fill_way is FillWay.MARKERS
 
 
 def test_ten_thousand_partitions_with_the_longest_names_fit_the_line() -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from heliograph.cluster.admin import TopicConfig
+from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_reads import ProducerState
 from heliograph.cluster.markers import Marker
@@ -102,6 +103,24 @@ class SimTarget(Questions):
         if ErrorCode.CLUSTER_AUTHORIZATION_FAILED in errors.values():
             raise BrokerRefused("no right to write markers", code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return errors
+
+    async def fence_fills(self, transactional_id: str) -> FillProducer:
+        """Mirrors of a world write markers, and may not use transactions."""
+        await asyncio.sleep(0)
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        raise BrokerRefused(f"no right to use {transactional_id}", code=code)
+
+    async def write_empty_transaction(
+        self,
+        transactional_id: str,
+        _producer: FillProducer,
+        where: TopicPartition,
+        _permit: Callable[[], bool],
+    ) -> None:
+        raise AssertionError(f"{transactional_id}: {where} is not filled by transactions")
+
+    def gap_grants(self, prefix: str) -> str:
+        return f"grant a right on {prefix}"
 
     def _wanted(self, marker: Marker) -> Wanted:
         leader, label = self.leader(marker.where), marker.label

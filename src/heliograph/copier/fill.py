@@ -12,7 +12,10 @@ copiers that fill one gap append each offset once. The rules, each paid for:
   finished with labels of their own (*repair*), which nobody else may use meanwhile: under an exclusive lease, when all
   is clear.
 
-Owns what is known of attempts and labels of one partition. Must not know phases, leases or connections.
+Without the right to write markers gaps are filled by empty transactions (copier/transaction_fills.py), which need no
+attempt: there is a producer instead, which the transactions' coordinator gives to one holder at a time.
+
+Owns what is known of attempts, labels and the producer of one partition. Must not know phases, leases or connections.
 """
 
 from __future__ import annotations
@@ -20,17 +23,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.cluster.markers import Marker
 from heliograph.copier.spec import CopySpec
 from heliograph.copier.tail import Marks
 from heliograph.model.admission import AFRESH
 from heliograph.model.errors import PartitionStop
+from heliograph.model.fill_way import FillWay
 from heliograph.model.marker_label import ATTEMPTS, block_end, marker_label
 from heliograph.model.position import Position
 from heliograph.model.states import StopReason
 
 MARKERS_AT_ONCE = 1000  # of a partition in one request: 40 to 70 ms of a broker's time
 LAST_ATTEMPT = ATTEMPTS - 1
+NO_ATTEMPT = -1  # of a fill that needs none
 
 
 class Fill(NamedTuple):
@@ -82,9 +88,12 @@ def _used_up(end: int) -> PartitionStop:
 class Filling:
     """Of one partition: whether it has an attempt to fill gaps with, and whether a gap must be repaired."""
 
-    def __init__(self) -> None:
+    def __init__(self, way: FillWay = FillWay.MARKERS) -> None:
         self.current: Fill | None = None  # of which an answer is due
         self.ever_granted = False
+        self.ever_filled = False
+        self.producer: FillProducer | None = None  # of empty transactions, while nothing of them is unknown
+        self._way = way
         self._attempt: int | None = None
         self._marks = Marks()
 
@@ -93,7 +102,8 @@ class Filling:
         self._marks = marks
         if self._attempt is not None and self._attempt < marks.attempt:
             self._attempt = None
-        return _used_up(end) if min(marks.offset, marks.repair_offset) >= end else None
+        used_up = min(marks.offset, marks.repair_offset) >= end
+        return _used_up(end) if used_up and self._way is FillWay.MARKERS else None
 
     def granted(self, attempt: int) -> None:
         """The driver has reserved it for this holder of the partition."""
@@ -102,13 +112,26 @@ class Filling:
             self._attempt = min(attempt, LAST_ATTEMPT)
 
     def spent(self) -> None:
-        """It must not be used any more: a request with it has no answer, and may still be executed; or what is to be
-        filled is something else than what it was reserved for."""
+        """It must not be used any more: a request with it, or of this producer, has no answer, and may still be
+        executed; or what is to be filled is something else than what it was reserved for."""
         self._attempt = None
+        self.producer = None
 
     @property
     def has_attempt(self) -> bool:
-        return self._attempt is not None
+        """Or needs none."""
+        return self._attempt is not None or self._way is not FillWay.MARKERS
+
+    @property
+    def may_lag(self) -> bool:
+        """Whether sequences may lag behind offsets. Of transactions nothing is written down before they are used."""
+        return self.ever_granted or self._way is FillWay.TRANSACTIONS
+
+    @property
+    def is_unnoted(self) -> bool:
+        """Gaps were filled, and the driver has not written down that there were any. Who copies the partition by
+        markers later must know it, or sequences that lag behind offsets are taken for damage."""
+        return self.ever_filled and not self.ever_granted and self._way is FillWay.TRANSACTIONS
 
     @property
     def above(self) -> int:
@@ -117,6 +140,8 @@ class Filling:
 
     def plan(self, start: Position, next_offset: int) -> Fill | None:
         """How the gap up to this source offset is filled; None without an attempt."""
+        if self._way is not FillWay.MARKERS:
+            return Fill(start, start.past_gap(next_offset - start.source), NO_ATTEMPT, repair=False)
         if self._attempt is None:
             return None
         repair = self._marks.offset >= start.target

@@ -3,7 +3,8 @@
 One task for each gap; what waits for one broker goes as one request, and one more reads all ends: to share requests is
 worth more than to have several on their way. Long gaps, of which a request keeps the broker busy for 50 ms, wait for
 each other and hold up nobody else. Every request is under the lease, which is looked at right before its last byte
-leaves: that of a repair is the exclusive one.
+leaves: that of a repair is the exclusive one. Without the right to write markers gaps are filled by empty transactions
+(copier/transaction_fills.py); without that right, too, the partition stops here.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import TargetPort
 from heliograph.copier.recovery import after_markers, stop_for_markers
 from heliograph.copier.route import Route
+from heliograph.copier.transaction_fills import fill_by_transactions, no_right
 from heliograph.model.errors import (
     BrokerRefused,
     HeliographError,
@@ -26,6 +28,7 @@ from heliograph.model.errors import (
     RequestFailed,
 )
 from heliograph.model.events import Event, Trouble
+from heliograph.model.fill_way import FillWay
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode
 
@@ -126,9 +129,16 @@ class Fills:
     def begin(self, route: Route, fill: Fill, permit: Callable[[], bool]) -> None:
         """`permit`: the lease that it needs, which it has now."""
         assert route.target_leader is not None
-        line = self._line(route.target, route.target_leader.node, fill, permit)
-        route.copy.begin_fill(fill)
-        self._spawn(self._fill(route.copy, fill, line))
+        copy, node = route.copy, route.target_leader.node
+        if copy.spec.fill_way is FillWay.NONE:
+            copy.stop(no_right(route, fill))
+            self._on_change(copy)
+            return
+        copy.begin_fill(fill)
+        if copy.spec.fill_way is FillWay.TRANSACTIONS:
+            self._spawn(fill_by_transactions(route, node, fill, permit, self._on_change))
+        else:
+            self._spawn(self._fill(copy, fill, self._line(route.target, node, fill, permit)))
 
     def _line(self, target: TargetPort, node: int, fill: Fill, permit: Callable[[], bool]) -> MarkerLine:
         long = fill.end.target - fill.start.target > FEW_MARKERS

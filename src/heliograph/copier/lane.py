@@ -180,7 +180,7 @@ class Lane:
         wants = []
         for key in due:
             copy = self.copy(key)
-            if copy is None or not copy.wants_attempt:
+            if copy is None or not copy.asks_for_attempt:
                 del self._attempts[key]
             else:
                 self._attempts[key] = now
@@ -385,7 +385,7 @@ class Lane:
         if copy.awaits_lease and route.telling is None:
             route.telling = asyncio.get_running_loop().call_later(TOLD_AFTER_S, self._tell_of_lease, route)
         self._deletions.attend(route)
-        if copy.wants_attempt:
+        if copy.asks_for_attempt:
             self._attempts.setdefault(copy.spec.partition, -math.inf)
         fill = copy.fill_due()
         if fill is not None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.copier.alignment import FILLER, Alignment, Filler
 from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.budget import Parcel, Share
@@ -94,7 +95,7 @@ class PartitionCopy:
         )  # what the target takes as one batch
         self._wall_ms = 0  # as of the last answer of the source
         self._merging = Merging(spec)
-        self._filling = Filling()
+        self._filling = Filling(spec.fill_way)
         self._alignment: Alignment | None = None  # until the target begins where the source does
         self._stray_to: int | None = None  # up to there the target shows fillers again that were deleted
         self._losses = Losses(spec)
@@ -277,7 +278,21 @@ class PartitionCopy:
     @property
     def gaps_filled(self) -> bool:
         """Whether sequences may lag behind offsets: somebody was given an attempt to fill gaps of this partition."""
-        return self.spec.gaps_filled or self._filling.ever_granted
+        return self.spec.gaps_filled or self._filling.may_lag
+
+    @property
+    def asks_for_attempt(self) -> bool:
+        """The driver is to reserve one: for a gap that waits, or so that it is known that there were gaps."""
+        return self.wants_attempt or (self._filling.is_unnoted and not self.over)
+
+    @property
+    def fill_producer(self) -> FillProducer | None:
+        """By which gaps can be filled with empty transactions; None: the coordinator must be asked first."""
+        return self._filling.producer
+
+    def fenced(self, producer: FillProducer) -> None:
+        """The transactions' coordinator has fenced others off; the target's end is read after this."""
+        self._filling.producer = producer
 
     @property
     def attempt_above(self) -> int:
@@ -295,6 +310,7 @@ class PartitionCopy:
         """It goes on by `filled_to` and ends by `fill_over`."""
         self._moved[self] = None
         self._filling.current = fill
+        self._filling.ever_filled = True
         self._enter(Happening.MET_GAP)
 
     def filled_to(self, target_offset: int) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from heliograph.cluster.admin import TopicConfig
+from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
 from heliograph.cluster.markers import Marker
@@ -115,4 +116,24 @@ class TargetPort(Protocol):
     ) -> Mapping[tuple[TopicPartition, int], int]:
         """One error code for each partition and producer id, of however many markers: that of the last one.
         `permit` is asked right before the last byte leaves."""
+        ...
+
+    async def fence_fills(self, transactional_id: str) -> FillProducer:
+        """All others with this transactional id are fenced off, and what they have begun is over."""
+        ...
+
+    async def write_empty_transaction(
+        self,
+        transactional_id: str,
+        producer: FillProducer,
+        where: TopicPartition,
+        permit: Callable[[], bool],
+    ) -> None:
+        """One marker at the end of the partition's log; after an error it may come later, until `fence_fills`.
+        `permit` is asked right before the last byte of each request leaves."""
+        ...
+
+    def gap_grants(self, prefix: str) -> str:
+        """The lines for a shell that grant a right by which gaps can be filled, with transactional ids of this
+        prefix."""
         ...

@@ -7,6 +7,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
 from heliograph.copier.ports import Batch
 
@@ -60,6 +61,13 @@ class ReadSourceGap:
 
 
 @dataclass(frozen=True, slots=True)
+class FenceFills:
+    """Others are to be kept from filling gaps with empty transactions, and what they have begun is to be over. The one
+    question that changes something; to ask it again does no harm. Answer: FillProducer; None where this copy needs
+    none and may not have one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unsettled:
     """Others are writing, or the last records are not yet on all replicas: wait a little. Answer: None."""
 
@@ -72,9 +80,10 @@ Question = (
     | ReadSourceBatch
     | ReadSourceBatches
     | ReadSourceGap
+    | FenceFills
     | Unsettled
 )
-Answer = Mapping[int, ProducerState] | LogSpan | Batch | Batches | None
+Answer = Mapping[int, ProducerState] | LogSpan | Batch | Batches | FillProducer | None
 OF_SOURCE = (ReadSourceLog, ReadSourceBatch, ReadSourceBatches, ReadSourceGap)
 
 T = TypeVar("T")

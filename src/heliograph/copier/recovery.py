@@ -118,6 +118,28 @@ def stop_for_markers(refused: BrokerRefused, offset: int) -> PartitionStop | Non
     return PartitionStop(StopReason.REFUSED, message, hint=refused.hint or MARKER_RIGHTS)
 
 
+TRANSACTION_RIGHTS = (
+    "grant the mirror WRITE on its transactional ids and on the topic, then start again: gaps that transactions leave"
+    " are filled by empty transactions"
+)
+NEVER_BEGUN = frozenset(
+    {
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_TRANSACTION_TIMEOUT,  # the brokers' transaction.max.timeout.ms is below ours
+    }
+)
+
+
+def stop_for_transactions(refused: BrokerRefused, offset: int) -> PartitionStop | None:
+    """The stop that a refused empty transaction demands; None: it may pass later."""
+    if refused.code not in NEVER_BEGUN:
+        return None
+    message = f"the gap at {offset} cannot be filled: {refused.message}"
+    return PartitionStop(StopReason.REFUSED, message, hint=refused.hint or TRANSACTION_RIGHTS)
+
+
 _DELETES = (
     "grant the mirror DELETE on the target topic, then start again: a new mirror of a log that starts above 0"
     " deletes the fillers that it was aligned with"
@@ -142,6 +164,8 @@ NEVER_READ: dict[int, str] = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "give the principal READ and DESCRIBE on the topic, then start again",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "give the principal DESCRIBE on the cluster, then start again",
     ErrorCode.UNSUPPORTED_VERSION: "sources from Kafka 0.11 and targets from Kafka 2.8 are supported",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: TRANSACTION_RIGHTS,
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "set transaction.max.timeout.ms of the target's brokers to 10000 or more",
 }
 
 

@@ -11,7 +11,8 @@ The rules, each paid for: the sequence is read before *and* after the log end, b
 like a duplicate of another batch of equal size (success without appending). The last batch must be ours and
 hold the source's records at the same offsets, or one foreign record would make us skip one of the source's. It need not
 be one batch of the source's: copiers merge what waits, each as it comes. What is behind it must be markers of ours, at
-offsets where the source holds nothing to copy (copier/tail.py).
+offsets where the source holds nothing to copy (copier/tail.py). Who fills gaps by empty transactions fences all others
+off before anything is read: what they had begun would come later (copier/transaction_fills.py).
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.cluster.log_reads import LogSpan, ProducerState
 from heliograph.copier.anchor import compare_anchor
+from heliograph.copier.own_markers import OwnMarkers
 from heliograph.copier.questions import (
     Asking,
+    FenceFills,
     ReadProducers,
     ReadSourceBatch,
     ReadSourceLog,
@@ -32,7 +36,15 @@ from heliograph.copier.questions import (
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.copier.stops import stamped
 from heliograph.copier.stray_fillers import holds_filler, stray_fillers_end
-from heliograph.copier.tail import NO_MARKS, Marks, Tail, check_gap, marks_of, read_tail
+from heliograph.copier.tail import (
+    NO_MARKS,
+    ForeignMarker,
+    Marks,
+    Tail,
+    check_gap,
+    marks_of,
+    read_tail,
+)
 from heliograph.model.admission import (
     Admitted,
     LastBatch,
@@ -42,6 +54,7 @@ from heliograph.model.admission import (
     goal_of,
 )
 from heliograph.model.errors import PartitionStop
+from heliograph.model.fill_way import FillWay
 from heliograph.model.position import Position
 from heliograph.model.states import StopReason
 from heliograph.wire.batch import BatchHeader
@@ -68,10 +81,30 @@ class Synced:
 def resynchronise(spec: CopySpec, *, gaps_filled: bool = False) -> Asking[Synced]:
     """`gaps_filled`: offsets of this partition may have been filled with markers, also where none can be seen any
     more."""
+    fenced = spec.fill_way is FillWay.TRANSACTIONS
+    producer = (yield from _fence()) if fenced else None
+    try:
+        return (yield from _resynchronise(spec, producer, gaps_filled=gaps_filled))
+    except ForeignMarker:
+        if fenced:
+            raise
+    # Perhaps gaps were filled in the other way before. The log may end elsewhere after this.
+    producer = yield from _fence()
+    return (yield from _resynchronise(spec, producer, gaps_filled=gaps_filled))
+
+
+def _fence() -> Asking[FillProducer | None]:
+    answer = yield FenceFills()
+    assert answer is None or isinstance(answer, FillProducer)
+    return answer
+
+
+def _resynchronise(spec: CopySpec, producer: FillProducer | None, *, gaps_filled: bool) -> Asking[Synced]:
     producers, target = yield from _settled(spec)
     source = yield from _readable_source(target.end)
     own = producers.get(spec.producer_id)
-    tail = yield from read_tail(spec, target, enough_at=source.start if own else 0)
+    markers = OwnMarkers(producer.producer_id if producer else None, producers.keys())
+    tail = yield from read_tail(spec, target, markers, enough_at=source.start if own else 0)
     if tail.data is not None and tail.data[0].is_log_append_time:
         raise stamped(tail.data[0].base_offset)
     marks = marks_of(spec, producers, target.end)

@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.copier import questions
 from heliograph.copier.passage import corrupt
-from heliograph.copier.recovery import stop_for_read
+from heliograph.copier.recovery import NEVER_BEGUN, stop_for_read
 from heliograph.copier.resync import Synced, resynchronise
 from heliograph.copier.route import Route
 from heliograph.copier.surroundings import Surroundings
@@ -25,12 +26,21 @@ from heliograph.model.errors import (
     RequestFailed,
 )
 from heliograph.model.events import Event, Trouble
+from heliograph.model.fill_way import FillWay
 from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.kernels import loading
 
 QUESTIONS_AT_ONCE = 32  # to one broker
 NOBODY = -1
+COORDINATION = frozenset(  # what a coordinator of transactions answers that passes by itself
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
 UNSETTLED_WAIT_S = 0.05
 UNSETTLED_TOLD_AFTER = 40  # rounds: two seconds
 TOLD_AFTER = 3  # tries: what the next one mends, a leader that is not known yet, say, is no trouble
@@ -105,6 +115,9 @@ class Resynchroniser:
                 unsettled += 1
                 await _wait_to_settle(route, unsettled)
                 answer = None
+            elif isinstance(question, questions.FenceFills):
+                # In no slot of the partition's leader: a coordinator that hangs holds up those that need it (P7).
+                answer = await _fence(route)
             else:
                 if isinstance(question, questions.ReadSourceBatches):
                     await _kernels()  # not in a slot that others wait for
@@ -125,8 +138,7 @@ class Resynchroniser:
             route.copy.stop(stop)
             return
         if route.fruitless >= TOLD_AFTER:
-            event = Event.LEADER_MOVED if isinstance(problem, BrokerRefused) else Event.BROKER_AWAY
-            route.copy.troubled(Trouble(event, problem.message))
+            route.copy.troubled(Trouble(_event_of(problem), problem.message))
         await self._refresh(route)
 
     async def _doubt(self, route: Route, stop: PartitionStop) -> None:
@@ -190,8 +202,30 @@ async def _perform(route: Route, question: questions.Question) -> questions.Answ
             return await source.batches_in(
                 spec.partition.source, first_offset, next_offset, committed=committed
             )
-        case questions.Unsettled():
-            return None
+        case questions.FenceFills() | questions.Unsettled():
+            raise AssertionError("no question to a partition's leader")
+
+
+async def _fence(route: Route) -> FillProducer | None:
+    """What the coordinator gave us before, if nothing is unknown of what was done with it."""
+    copy = route.copy
+    if copy.fill_producer is not None:
+        return copy.fill_producer
+    try:
+        producer = await route.target.fence_fills(copy.spec.transactional_id)
+    except BrokerRefused as refused:
+        # Who fills gaps in another way only wants to know which markers are ours.
+        if copy.spec.fill_way is FillWay.TRANSACTIONS or refused.code not in NEVER_BEGUN:
+            raise
+        return None
+    copy.fenced(producer)
+    return producer
+
+
+def _event_of(problem: RequestFailed | ProtocolError) -> Event:
+    if not isinstance(problem, BrokerRefused):
+        return Event.BROKER_AWAY
+    return Event.GAP_UNFILLED if problem.code in COORDINATION else Event.LEADER_MOVED
 
 
 async def _kernels() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from heliograph.copier.lease import ALIVE_S
+from heliograph.model.fill_way import FillWay, transactional_id
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.policy import DEFAULT_POLICY, LinkPolicy
 
@@ -54,7 +55,8 @@ class CopySpec:
     `margin_ms`: how long they must remember a batch that counts as fresh (see `margin_for`).
     `gaps_filled`: a driver has reserved the right to fill gaps of this partition before: sequence numbers may lag
     behind offsets, also where no marker can be seen any more. `aligns`: a log that starts above 0 may be aligned
-    (copier/alignment.py): the target topic's records can be deleted.
+    (copier/alignment.py): the target topic's records can be deleted. `fill_way`: how gaps are filled, by the rights
+    that the driver has; `source_cluster_id`: which is in the names of transactions (model/fill_way.py).
 
     `begin_at`: the source offset that a new target partition begins at, though the source may still hold records before
     it; the first of a batch. None: where the source's log starts. It is resolved once, and is durable before any lane
@@ -77,6 +79,12 @@ class CopySpec:
     aligns: bool = True
     begin_at: int | None = None
     accepted_loss: tuple[int, int] | None = None
+    fill_way: FillWay = FillWay.MARKERS
+    source_cluster_id: str = ""
+
+    @property
+    def transactional_id(self) -> str:
+        return transactional_id(self.source_cluster_id, self.partition.target_topic, self.partition.partition)
 
     def is_perishable(self, timestamp_ms: int, now_ms: int) -> bool:
         """Whether brokers may forget the producer id soon after a record of this time. By half of what they

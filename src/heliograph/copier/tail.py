@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
+from heliograph.copier.own_markers import OwnMarkers
 from heliograph.copier.ports import Batch
 from heliograph.copier.questions import Asking, ReadSourceGap, ReadTargetBatches, Unsettled
 from heliograph.copier.spec import CopySpec
@@ -85,7 +86,11 @@ class Tail(NamedTuple):
     markers_from: int
 
 
-def read_tail(spec: CopySpec, target: LogSpan, *, enough_at: int = 0) -> Asking[Tail]:
+class ForeignMarker(PartitionStop):
+    """One of which nothing shows that it is ours."""
+
+
+def read_tail(spec: CopySpec, target: LogSpan, own: OwnMarkers, *, enough_at: int = 0) -> Asking[Tail]:
     """`enough_at`: below this offset a data batch tells nothing: the source has nothing to compare it with, and the
     leader remembers our sequence number. Before a long row of markers it is not looked for there: a loss of millions of
     offsets would be read again with every resynchronisation."""
@@ -98,7 +103,7 @@ def read_tail(spec: CopySpec, target: LogSpan, *, enough_at: int = 0) -> Asking[
         for header, view in zip(reversed(answer.headers), reversed(answer.views), strict=True):
             if not header.is_control:
                 return Tail((header, view), header.next_offset)
-            _check_marker(spec, header, view)
+            _check_marker(spec, header, view, own)
             at = header.base_offset
         if at <= enough_at and target.end - at >= COMPARED_OFFSETS:
             return Tail(None, at)
@@ -106,19 +111,24 @@ def read_tail(spec: CopySpec, target: LogSpan, *, enough_at: int = 0) -> Asking[
     return Tail(None, target.start)
 
 
-def _check_marker(spec: CopySpec, header: BatchHeader, view: memoryview) -> None:
-    """It must be ours."""
+def _check_marker(spec: CopySpec, header: BatchHeader, view: memoryview, own: OwnMarkers) -> None:
+    """It must be ours: by its label, or of an empty transaction. A partition may have been filled in both ways."""
     try:
         marker = read_marker(header, view)
     except CorruptBatch as problem:
         raise _unreadable(header.next_offset) from problem
     label = MarkerLabel(header.producer_id, header.producer_epoch, marker.coordinator_epoch)
-    if _read(spec, header.base_offset, label) is None:
-        raise PartitionStop(
+    if _read(spec, header.base_offset, label) is None and not own.holds(marker):
+        unknown = (
+            f"if gaps were filled by empty transactions before, grant WRITE on transactional id {spec.transactional_id}"
+            " again, and start again; else "
+        )
+        raise ForeignMarker(
             StopReason.FOREIGN,
             f"the target holds a transaction's marker at offset {header.base_offset} that this link did not write"
             f" (producer id {header.producer_id})",
-            hint=f"only the link may write to a mirrored topic: find the other writer; {KEEP}; {AFRESH}",
+            hint=(unknown if own.producer_id is None else "")
+            + f"only the link may write to a mirrored topic: find the other writer; {KEEP}; {AFRESH}",
         )
 
 

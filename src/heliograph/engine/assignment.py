@@ -10,6 +10,7 @@ from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.spec import CopySpec
 from heliograph.engine.frames import Message
 from heliograph.model.errors import PartitionStop
+from heliograph.model.fill_way import FillWay
 from heliograph.model.occurrence import Occurrence, of_stop, of_trouble
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.partition_status import PartitionStatus
@@ -89,5 +90,6 @@ def _decode_spec(row: Message) -> CopySpec:
         "partition": MirrorPartition(*row["partition"]),
         "policy": LinkPolicy.from_texts(row["policy"]),
         "accepted_loss": tuple(row["accepted_loss"]) if row["accepted_loss"] is not None else None,
+        "fill_way": FillWay(row["fill_way"]),
     }
     return CopySpec(**{**row, **typed})
