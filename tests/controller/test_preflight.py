@@ -18,11 +18,13 @@ from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, TopicMe
 from heliograph.cluster.properties import ClientProperties
 from heliograph.controller.finding import Finding, listed
 from heliograph.controller.gap_filling import GapFilling, GapWay, read_gap_filling
+from heliograph.controller.plan import plan
 from heliograph.controller.preflight import preflight
 from heliograph.controller.preflight_brokers import TARGET_NEEDS
 from heliograph.controller.snapshot import PartitionSight
 from heliograph.model.errors import BrokerRefused, ClusterUnreachable, Disconnected
 from heliograph.model.events import Severity
+from heliograph.model.fill_way import FillWay
 from heliograph.model.link import Link
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.api_keys import ApiKey
@@ -63,6 +65,8 @@ class FakeCluster:
         self.versions = {need.api_key: (need.versions[0], need.versions[-1]) for need in TARGET_NEEDS}
         self.versions |= {ApiKey.DESCRIBE_CLUSTER: (0, 1)}
         self.marker_codes: dict[int, int | Exception] = dict.fromkeys(range(1, brokers + 1), GONE)
+        self.transactional_ids: set[str] = set()  # which may be used
+        self.knows_transactions = True
         self.offsets_replication: int | None = 1
         self.registered = brokers
         self.unreachable: set[int] = set()
@@ -115,6 +119,18 @@ class FakeCluster:
         assert not re.fullmatch(r"[\w.-]+", topic.name), "a marker may only be tried where no topic can be"
         topics = [SimpleNamespace(name=topic.name, partitions=[SimpleNamespace(error_code=code)])]
         return SimpleNamespace(markers=[SimpleNamespace(producer_id=marker.producer_id, topics=topics)])
+
+    def _InitProducerId(self, _node: int, request: Any) -> Any:
+        assert request.transaction_timeout_ms == 0, (
+            "a transactional id may only be tried where no producer is made"
+        )
+        if not self.knows_transactions:
+            raise BrokerRefused("offers no version of InitProducerId", code=ErrorCode.UNSUPPORTED_VERSION)
+        may = request.transactional_id in self.transactional_ids
+        code = (
+            ErrorCode.INVALID_TRANSACTION_TIMEOUT if may else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        )
+        return SimpleNamespace(error_code=code)
 
     def _DeleteRecords(self, _node: int, request: Any) -> Any:
         assert all(partition.offset == 0 for topic in request.topics for partition in topic.partitions)
@@ -409,25 +425,69 @@ BEING_ALIGNED = PartitionSight(
 )
 
 
-def test_missing_rights_to_write_markers_are_a_warning_that_says_what_stops_and_when() -> None:
+def test_missing_rights_to_fill_gaps_are_a_warning_that_says_what_stops_and_when() -> None:
     source, target = clusters("orders", "payments")
     target.marker_codes[1] = UNMARKED
     (found,) = check(source, target)
     assert (found.severity, found.right, found.resource) == (Severity.WARNING, Right.ALTER, Resource.CLUSTER)
     assert found.message == (
-        "ALTER or CLUSTER_ACTION on the cluster is missing: topics with transactions stop at their first gap"
-        " (of orders, payments)"
+        "ALTER or CLUSTER_ACTION on the cluster is missing, and so is WRITE on transactional ids"
+        " heliograph.sf-cluster-id.*: topics with transactions stop at their first gap (of orders, payments)"
     )
+    add = "kafka-acls.sh --bootstrap-server 127.0.0.1:9092 --add --allow-principal User:ANONYMOUS --operation"
     assert found.hint == (
-        "kafka-acls.sh --bootstrap-server 127.0.0.1:9092 --add --allow-principal User:ANONYMOUS --operation Alter"
-        " --cluster  # before Kafka 3.8: --operation ClusterAction"
+        f"{add} Write --transactional-id heliograph.sf-cluster-id. --resource-pattern-type prefixed"
+        f"  # or, much quicker: {add} Alter --cluster  # before Kafka 3.8: --operation ClusterAction"
     )
+
+
+def test_without_markers_gaps_are_filled_by_transactions_that_are_allowed() -> None:
+    source, target = clusters("orders", "payments")
+    target.marker_codes[1] = UNMARKED
+    target.transactional_ids = {f"heliograph.{SF_ID}.{topic}.0" for topic in ("orders", "payments")}
+    assert check(source, target) == ()
+    filling = gap_filling(target, "orders", "payments")
+    assert (filling.way, filling.barred) == (GapWay.TRANSACTIONS, frozenset())
+    assert filling.fill_way("orders") is FillWay.TRANSACTIONS
+
+
+def test_topics_whose_transactional_ids_are_not_allowed_are_named_and_the_others_filled() -> None:
+    source, target = clusters("orders", "payments")
+    target.marker_codes[1] = UNMARKED
+    target.transactional_ids = {f"heliograph.{SF_ID}.orders.0"}
+    (found,) = check(source, target)
+    assert (found.severity, found.right, found.resource) == (
+        Severity.WARNING,
+        Right.WRITE,
+        Resource.TRANSACTIONAL_ID,
+    )
+    assert found.message == (
+        "WRITE on transactional ids of topic payments is missing: topics with transactions stop at their first gap"
+    )
+    assert found.topics == ()  # its other records are mirrored
+    filling = gap_filling(target, "orders", "payments")
+    assert [filling.fill_way(topic) for topic in ("orders", "payments")] == [
+        FillWay.TRANSACTIONS,
+        FillWay.NONE,
+    ]
+
+
+def test_the_way_of_a_link_is_in_the_spec_of_each_partition() -> None:
+    by = GapFilling(way=GapWay.TRANSACTIONS, barred=frozenset({"payments"}))
+    seen = replace(snapshot(source_topic("orders"), source_topic("payments")), gaps=by)
+    specs = {each.spec.partition.source_topic: each.spec for each in plan([seen]).copies}
+    assert specs["orders"].fill_way is FillWay.TRANSACTIONS
+    assert specs["payments"].fill_way is FillWay.NONE
+    assert specs["orders"].transactional_id == f"heliograph.{SF_ID}.orders.0"
+    (unasked,) = plan([snapshot(source_topic())]).copies
+    assert unasked.spec.fill_way is FillWay.MARKERS
 
 
 def test_brokers_that_know_no_markers_are_a_warning_without_a_right() -> None:
     source, target = clusters()
     unsupported = ErrorCode.UNSUPPORTED_VERSION
     target.marker_codes[1] = BrokerRefused("offers no version of WriteTxnMarkers", code=unsupported)
+    target.knows_transactions = False
     (found,) = check(source, target)
     assert (found.severity, found.right) == (Severity.WARNING, None)
     assert found.message.startswith("offers no version of WriteTxnMarkers: topics with transactions stop")
@@ -460,7 +520,8 @@ def test_the_right_by_which_markers_are_written_is_named(
 ) -> None:
     _, target = clusters()
     target.cluster_rights = rights
-    assert gap_filling(target) == GapFilling(way=GapWay.MARKERS, granted=granted)
+    filling = gap_filling(target)
+    assert (filling.way, filling.granted) == (GapWay.MARKERS, granted)
 
 
 def test_how_gaps_are_filled_is_not_known_while_no_broker_says() -> None:
@@ -471,8 +532,8 @@ def test_how_gaps_are_filled_is_not_known_while_no_broker_says() -> None:
     assert str(gap_filling(target)) == "not known: broker 1 cannot be reached"
 
 
-def gap_filling(target: FakeCluster) -> GapFilling:
-    return asyncio.run(read_gap_filling(cast(ClusterClient, target)))
+def gap_filling(target: FakeCluster, *topics: str) -> GapFilling:
+    return asyncio.run(read_gap_filling(cast(ClusterClient, target), SF_ID, topics))
 
 
 @pytest.mark.parametrize("sight", [NEW_ABOVE_0, BEING_ALIGNED])

@@ -68,9 +68,22 @@ def test_the_table_has_a_column_of_policies_only_where_one_is_not_the_default() 
 @pytest.mark.parametrize(
     ("filling", "text"),
     [
-        (BY_MARKERS, "markers (ALTER granted)"),
-        (GapFilling(way=GapWay.MARKERS, granted=Right.CLUSTER_ACTION), "markers (CLUSTER_ACTION granted)"),
-        (GapFilling(way=GapWay.MARKERS), "markers"),
+        (BY_MARKERS, "markers (ALTER granted), some 15,000 offsets/s"),
+        (
+            GapFilling(way=GapWay.MARKERS, granted=Right.CLUSTER_ACTION),
+            "markers (CLUSTER_ACTION granted), some 15,000 offsets/s",
+        ),
+        (GapFilling(way=GapWay.MARKERS), "markers, some 15,000 offsets/s"),
+        (GapFilling(way=GapWay.MARKERS, rate="9,000 offsets/s"), "markers, 9,000 offsets/s"),
+        (
+            GapFilling(way=GapWay.TRANSACTIONS, prefix="heliograph.sf."),
+            "empty transactions (WRITE granted on transactional ids heliograph.sf.*), some 180 offsets/s a partition",
+        ),
+        (
+            GapFilling(way=GapWay.TRANSACTIONS, prefix="heliograph.sf.", barred=frozenset({"orders"})),
+            "empty transactions (WRITE granted on transactional ids heliograph.sf.*), some 180 offsets/s a partition;"
+            " cannot be filled of topic orders",
+        ),
         (
             GapFilling(way=GapWay.NONE, problem="ALTER or CLUSTER_ACTION on cluster 'nyc' is missing"),
             "cannot be filled: ALTER or CLUSTER_ACTION on cluster 'nyc' is missing",

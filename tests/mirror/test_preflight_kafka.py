@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -18,14 +19,19 @@ from confluent_kafka.admin import (
 )
 
 from heliograph.cluster.admin import read_state_lasts_ms
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.empty_transactions import EmptyTransactions, FillProducer
 from heliograph.cluster.grants import Resource, Right
+from heliograph.cluster.properties import parse_properties
 from heliograph.controller.cells import Cells
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Active, Candidate, Drivership
 from heliograph.controller.finding import Finding
 from heliograph.controller.preflight import preflight_links
 from heliograph.lab.cluster import LabCluster
+from heliograph.model.errors import BrokerRefused
 from heliograph.model.events import Severity
+from heliograph.model.fill_way import transactional_id, transactional_prefix
 from heliograph.model.partition import TopicPartition
 from heliograph.model.settings import Settings
 from heliograph.model.states import PartitionState
@@ -274,7 +280,7 @@ def test_a_log_that_starts_above_0_is_mirrored_with_the_right_to_delete(
     assert_identical(source, target, topics, records=80)
 
 
-# -- topics with transactions: ALTER or CLUSTER_ACTION
+# -- topics with transactions: ALTER or CLUSTER_ACTION, or transactional ids
 
 
 def test_with_alter_a_topic_with_transactions_is_mirrored(
@@ -286,50 +292,134 @@ def test_with_alter_a_topic_with_transactions_is_mirrored(
     _allow_mirroring(guarded, "altered")
     settings = settings_for(source, target, ["altered"])
     assert {found.right for found in asyncio.run(_check(settings))} == {None}  # only that it is new
-    assert asyncio.run(_gaps(settings)) == "markers (ALTER granted)"
+    assert asyncio.run(_gaps(settings)) == "markers (ALTER granted), some 15,000 offsets/s"
     _, copies = mirror_plainly(settings)
     assert {copy.state for copy in copies.values()} == {PartitionState.CAUGHT_UP}
     _assert_committed_view(source, target, "altered")
 
 
-def test_without_either_right_gaps_stop_a_partition_and_cluster_action_alone_is_enough(
+def test_without_the_right_to_write_markers_transactions_fill_gaps_or_nothing_does(
     source_cluster: LabCluster,
 ) -> None:
+    """`marked` has no right but what any mirror needs, `emptied` WRITE on its transactional ids. Then both are given
+    CLUSTER_ACTION: it alone is enough, and goes on where transactions have filled gaps before."""
     source = source_cluster.bootstrap_servers
-    _write_transactions(source, "marked")
+    for topic in ("marked", "emptied"):
+        _write_transactions(source, topic)
+    create_topic(source, "emptied-held")
+    _produce(source, "emptied-held")
+    prefix = transactional_prefix(asyncio.run(_cluster_id(source)))
     with LabCluster.start(name="unmarked", properties=GUARDED) as cluster:
-        _allow_mirroring(Guarded(cluster), "marked")
+        guarded, target = Guarded(cluster), cluster.bootstrap_servers
+        _allow_mirroring(guarded, "marked")
+        _allow_mirroring(guarded, "emptied", prefixed=True)
+        guarded.allow(ResourceType.TRANSACTIONAL_ID, f"{prefix}emptied", AclOperation.WRITE, prefixed=True)
         _take_from_super_users(cluster)
-        settings = settings_for(source, cluster.bootstrap_servers, ["marked"])
-        _assert_stops_at_the_first_gap(settings)
+        marked = settings_for(source, target, ["marked"])
+        emptied = settings_for(source, target, ["emptied"])
+        _assert_stops_at_the_first_gap(marked, prefix)
+        _assert_filled_by_transactions(emptied, prefix)
+        _assert_committed_view(source, target, "emptied")
+        _assert_nothing_is_left_of_a_holder_that_died(source, target)
 
         _name_super_users(cluster, f"{BROKERS};{US}")
         Guarded(cluster).allow(ResourceType.BROKER, CLUSTER, AclOperation.CLUSTER_ACTION)
         _take_from_super_users(cluster)
-        assert asyncio.run(_check(settings)) == ()
-        assert asyncio.run(_gaps(settings)) == "markers (CLUSTER_ACTION granted)"
-        _, copies = mirror_plainly(settings)
-        assert {copy.state for copy in copies.values()} == {PartitionState.CAUGHT_UP}
-        _assert_committed_view(source, cluster.bootstrap_servers, "marked")
+        with writers(source, ["three"]) as by:
+            write_mixed(5, "emptied", by, 20)
+        for settings in (marked, emptied):
+            assert asyncio.run(_check(settings)) == ()
+            assert asyncio.run(_gaps(settings)) == "markers (CLUSTER_ACTION granted), some 15,000 offsets/s"
+            _mirror(settings)
+            _assert_committed_view(source, target, *settings.links[0].topics)
 
 
-def _assert_stops_at_the_first_gap(settings: Settings) -> None:
+def _mirror(settings: Settings) -> None:
+    _, copies = mirror_plainly(settings)
+    assert {copy.state for copy in copies.values()} == {PartitionState.CAUGHT_UP}, [
+        copy.stopped for copy in copies.values()
+    ]
+
+
+def _assert_stops_at_the_first_gap(settings: Settings, prefix: str) -> None:
     warnings = [found for found in asyncio.run(_check(settings)) if found.right is not None]
     assert told(tuple(warnings)) == {(Severity.WARNING, Right.ALTER, Resource.CLUSTER): ()}
     assert "topics with transactions stop at their first gap (of marked)" in warnings[0].message
-    missing = "cannot be filled: ALTER or CLUSTER_ACTION on cluster 'dst' is missing"
-    assert asyncio.run(_gaps(settings)) == missing
+    missing = f"ALTER or CLUSTER_ACTION on cluster 'dst' is missing, and WRITE on transactional ids {prefix}*"
+    assert asyncio.run(_gaps(settings)) == f"cannot be filled: {missing}"
     _, copies = mirror_plainly(settings)
     (copy,) = copies.values()
     assert copy.stopped is not None
-    assert "ALTER (Kafka 3.8 and later) or CLUSTER_ACTION" in copy.stopped.hint
-    assert "--operation Alter --cluster" in copy.stopped.hint
+    for words in (
+        "ALTER, from Kafka 3.8 on, or CLUSTER_ACTION",
+        f"WRITE on transactional id {prefix}marked.0",
+    ):
+        assert words in copy.stopped.message
+    for words in (
+        f"--operation Write --transactional-id {prefix} --resource-pattern-type prefixed",
+        "--operation Alter --cluster",
+    ):
+        assert words in copy.stopped.hint
 
 
-def _allow_mirroring(guarded: Guarded, topic: str) -> None:
+def _assert_filled_by_transactions(settings: Settings, prefix: str) -> None:
+    assert {found.right for found in asyncio.run(_check(settings))} <= {None}  # only that it is new
+    way = f"empty transactions (WRITE granted on transactional ids {prefix}*), some 180 offsets/s a partition"
+    assert asyncio.run(_gaps(settings)) == way
+    _mirror(settings)
+
+
+def _assert_nothing_is_left_of_a_holder_that_died(source: str, target: str) -> None:
+    """It had begun to fill the gap that is next. Its successor finds that offset filled, and nothing comes later."""
+    settings, where = settings_for(source, target, ["emptied-held"]), TopicPartition("emptied-held", 0)
+    _mirror(settings)
+    begun = asyncio.run(_begin_transaction(source, target, where))
+    _produce(source, where.topic)
+    _mirror(settings)
+    assert_identical(source, target, [where.topic], records=80)
+    asyncio.run(_assert_fenced_off(source, target, where, begun))
+    assert_identical(source, target, [where.topic], records=80)
+
+
+async def _begin_transaction(source: str, target: str, where: TopicPartition) -> FillProducer:
+    """A marker at the source's end, and half of what would fill its offset on the target."""
+    name = transactional_id(await _cluster_id(source), where.topic, where.partition)
+    async with _transactions_on(source) as at_source:
+        await at_source.write(name, await at_source.fence(name), where, lambda: True)
+    async with _transactions_on(target) as at_target:
+        producer = await at_target.fence(name)
+        await at_target.begin(name, producer, where, lambda: True)
+    return producer
+
+
+async def _assert_fenced_off(source: str, target: str, where: TopicPartition, old: FillProducer) -> None:
+    name = transactional_id(await _cluster_id(source), where.topic, where.partition)
+    async with _transactions_on(target) as transactions:
+        with pytest.raises(BrokerRefused, match=r"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH"):
+            await transactions.end(name, old, lambda: True)
+
+
+@asynccontextmanager
+async def _transactions_on(bootstrap: str) -> AsyncIterator[EmptyTransactions]:
+    client = ClusterClient("either", parse_properties({"bootstrap.servers": bootstrap}))
+    await client.connect()
+    try:
+        yield EmptyTransactions(client, "by hand")
+    finally:
+        await client.aclose()
+
+
+async def _cluster_id(bootstrap: str) -> str:
+    client = ClusterClient("either", parse_properties({"bootstrap.servers": bootstrap}))
+    await client.connect()
+    await client.aclose()
+    return client.metadata.cluster_id
+
+
+def _allow_mirroring(guarded: Guarded, topic: str, *, prefixed: bool = False) -> None:
     """All that any mirror needs, and no more."""
     read, write, configs = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE_CONFIGS
-    guarded.allow(ResourceType.TOPIC, topic, read, write, configs, AclOperation.CREATE)
+    guarded.allow(ResourceType.TOPIC, topic, read, write, configs, AclOperation.CREATE, prefixed=prefixed)
     guarded.allow(ResourceType.GROUP, "heliograph.", read, prefixed=True)
     guarded.allow(ResourceType.BROKER, CLUSTER, configs)
 
@@ -350,7 +440,8 @@ async def _gaps(settings: Settings) -> str:
     clusters = Clusters(settings)
     try:
         await clusters.connect()
-        return str((await clusters.gap_filling())["link"])
+        (seen,) = await clusters.observe()
+        return str(seen.gaps)
     finally:
         await clusters.aclose()
 

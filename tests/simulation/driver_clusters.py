@@ -81,7 +81,13 @@ class DriverClusters(Clusters):
     def own_topics(self, link: str) -> OwnTopics:
         return cast(OwnTopics, SimLogs(cast(DriverClient, self.target(link))))
 
-    async def _observe(self, link: Link, only: Collection[str] | None = None) -> LinkSnapshot:
+    async def _observe(
+        self,
+        link: Link,
+        only: Collection[str] | None = None,
+        *,
+        gaps: bool = False,  # noqa: ARG002 - by markers, in every world
+    ) -> LinkSnapshot:
         nodes = self._world.clusters[link.target].answering
         client = cast(DriverClient, self.target(link.name))
         try:

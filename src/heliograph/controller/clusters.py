@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.flight import flight_s
 from heliograph.cluster.own_topics import OwnTopics
 from heliograph.cluster.properties import parse_properties
 from heliograph.controller.finding import Finding
-from heliograph.controller.gap_filling import GapFilling, read_gap_filling
+from heliograph.controller.gap_filling import read_gap_filling
 from heliograph.controller.limited_properties import limited_properties
 from heliograph.controller.observe import observe
 from heliograph.controller.preflight import preflight_links
@@ -75,7 +76,7 @@ class Clusters:
         return self._clients[link, "source"]
 
     async def observe(self) -> Sequence[LinkSnapshot]:
-        return await asyncio.gather(*(self._observe(link) for link in self._settings.links))
+        return await asyncio.gather(*(self._observe(link, gaps=True) for link in self._settings.links))
 
     async def survey(self) -> Sequence[LinkSnapshot | LinkAway]:
         """In place of `connect` and `observe`: a cluster that is away leaves the other links to be seen."""
@@ -97,7 +98,7 @@ class Clusters:
 
     async def observe_link(self, name: str, only: Collection[str] | None = None) -> LinkSnapshot:
         """`only`: of these source topics."""
-        return await self._observe(self.link(name), only)
+        return await self._observe(self.link(name), only, gaps=True)
 
     async def preflight(self, snapshots: Sequence[LinkSnapshot]) -> tuple[Finding, ...]:
         """What is missing for the links to work; reads only."""
@@ -112,15 +113,17 @@ class Clusters:
         """The topics of Heliograph's own on the link's target."""
         return OwnTopics(self.target(link))
 
-    async def gap_filling(self) -> dict[str, GapFilling]:
-        """By link: how gaps of its topics will be filled; reads only."""
-        links = [link.name for link in self._settings.links]
-        ways = await asyncio.gather(*(read_gap_filling(self.target(link)) for link in links))
-        return dict(zip(links, ways, strict=True))
-
-    async def _observe(self, link: Link, only: Collection[str] | None = None) -> LinkSnapshot:
+    async def _observe(
+        self, link: Link, only: Collection[str] | None = None, *, gaps: bool = False
+    ) -> LinkSnapshot:
+        """`gaps`: how they will be filled is asked, too; who only looks need not know."""
+        target = self.target(link.name)
         try:
-            return await observe(link, self.source(link.name), self.target(link.name), only)
+            seen = await observe(link, self.source(link.name), target, only)
+            if not gaps:
+                return seen
+            filling = await read_gap_filling(target, seen.source_cluster_id, seen.target_names)
+            return replace(seen, gaps=filling)
         except (RequestFailed, ProtocolError) as problem:
             raise ClusterUnreachable(
                 f"a cluster answered but could not be read: {problem.message}",

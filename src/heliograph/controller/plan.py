@@ -249,6 +249,8 @@ def _plan_topic(
             gaps_filled=recorded.gaps_filled(partition.target, target_id),
             begin_at=recorded.begin(partition.target, topic.topic_id),
             accepted_loss=recorded.accepted_loss(partition.target, target_id),
+            fill_way=snapshot.gaps.fill_way(target_name),
+            source_cluster_id=snapshot.source_cluster_id,
         )
         why_paused = paused_by(recorded, partition.target)
         stop = recorded.stop(partition.target, target_id)

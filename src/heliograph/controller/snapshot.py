@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.controller.gap_filling import UNREAD, GapFilling
 from heliograph.model.admission import LastBatch
 from heliograph.model.errors import ClusterUnreachable
 from heliograph.model.link import Link
@@ -70,6 +71,12 @@ class LinkSnapshot:
     state_lasts_ms: int | None = (
         None  # how long the target's brokers remember a producer; None: they do not tell
     )
+    gaps: GapFilling = UNREAD  # how gaps of its topics will be filled
+
+    @property
+    def target_names(self) -> list[str]:
+        """Of all its topics, whether they are there or not."""
+        return [self.link.target_topic(topic.name) for topic in self.sources]
 
     @property
     def cluster_ids(self) -> tuple[str, str]:

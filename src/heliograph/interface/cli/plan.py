@@ -59,7 +59,7 @@ async def _planned(settings: Settings) -> dict[str, Any]:
         await clusters.connect()
         snapshots = await clusters.observe()
         planned = plan(snapshots, await clusters.preflight(snapshots))
-        return document_of(planned, settings.links, await clusters.gap_filling())
+        return document_of(planned, settings.links, {each.link.name: each.gaps for each in snapshots})
     finally:
         await clusters.aclose()
 
