@@ -15,6 +15,7 @@ from heliograph.cluster.fenced_cells import Cell
 from heliograph.cluster.standing import Placed, Standing, Term
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Active, Candidate, Drivership, Role
+from heliograph.controller.event_writer import EventWriter
 from heliograph.controller.finding import Finding
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.copier.lane_clusters import LinkClusters
@@ -117,6 +118,9 @@ class FakeClusters:
 
     def own_topics(self, _link: str) -> MemoryLogs:
         return self.logs
+
+    def event_writer(self, outbox: Outbox) -> EventWriter:
+        return EventWriter((), outbox)
 
     def flight_s(self, _link: str) -> float:
         return REQUEST_TIMEOUT_S

@@ -10,6 +10,7 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.flight import flight_s
 from heliograph.cluster.own_topics import OwnTopics
 from heliograph.cluster.properties import parse_properties
+from heliograph.controller.event_writer import EventWriter, events_targets
 from heliograph.controller.finding import Finding
 from heliograph.controller.gap_filling import read_gap_filling
 from heliograph.controller.limited_properties import limited_properties
@@ -19,6 +20,7 @@ from heliograph.controller.snapshot import LinkAway, LinkSnapshot
 from heliograph.copier.lane_clusters import LinkClusters
 from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed
 from heliograph.model.link import Link
+from heliograph.model.outbox import Outbox
 from heliograph.model.settings import Settings
 
 CONNECT_LIMIT_S = 12.0
@@ -112,6 +114,10 @@ class Clusters:
     def own_topics(self, link: str) -> OwnTopics:
         """The topics of Heliograph's own on the link's target."""
         return OwnTopics(self.target(link))
+
+    def event_writer(self, outbox: Outbox) -> EventWriter:
+        """What writes all that is told to the targets; the clusters must be connected."""
+        return EventWriter(events_targets(self._settings.links, self.target), outbox)
 
     async def _observe(
         self, link: Link, only: Collection[str] | None = None, *, gaps: bool = False

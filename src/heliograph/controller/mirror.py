@@ -22,6 +22,7 @@ from heliograph.controller.cells import Mark
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.commands import Commands, is_anything_wanted
 from heliograph.controller.drivership import Drivership, Role
+from heliograph.controller.event_writer import EventWriter
 from heliograph.controller.lane_keeper import LaneKeeper, LaneView
 from heliograph.controller.link_roles import (
     Commanded,
@@ -107,6 +108,7 @@ class Mirror:
         self._adopted: dict[str, Plan] = {}  # links that are prepared
         self._keeper: LaneKeeper | None = None
         self._commands: Commands | None = None
+        self._writer: EventWriter | None = None
         self._clusters = clusters or Clusters(settings)
         self._make_lanes = make_lanes
         self._missing: set[tuple[str, str]] = set()  # link and target topic, of which an operator was told
@@ -157,6 +159,9 @@ class Mirror:
     async def _begin(self) -> None:
         await self._clusters.connect()
         self._times.reached(Step.CONNECTED)
+        self._writer = self._clusters.event_writer(self.outbox)
+        self._writer.start()
+        self.outbox.attach(self._writer)
         # It takes longer than everything else that comes before the first record. If it turns out that there is
         # nothing to copy, or the plan fails, it is given up.
         self._starting = self._start_spark()
@@ -454,6 +459,8 @@ class Mirror:
                     await asyncio.to_thread(self._starting.give_up, GIVE_UP_LIMIT_S, kill=local)
         finally:
             self._tell_rest()
+            if self._writer is not None:
+                await self._writer.aclose()
             await self._clusters.aclose()
 
     def _tell_rest(self) -> None:
