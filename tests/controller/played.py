@@ -116,6 +116,9 @@ class FakeClusters:
     def target_topic_id(self, _link: str, topic: str) -> str:
         return f"id of {topic}"
 
+    async def refresh_target(self, _link: str) -> None:
+        await self._step("refresh")
+
     def own_topics(self, _link: str) -> MemoryLogs:
         return self.logs
 

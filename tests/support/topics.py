@@ -12,7 +12,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+)
 
 TIMEOUT_S = 30.0
 POLL_S = 0.05
@@ -61,6 +68,22 @@ def delete_records(bootstrap: str, topic: str, partition: int, *, before_offset:
     admin = _admin(bootstrap)  # kept by name: a client that is collected answers its futures never
     for deleted in admin.delete_records([cut]).values():
         deleted.result(TIMEOUT_S)
+
+
+def set_config(bootstrap: str, topic: str, key: str, value: str) -> None:
+    entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    admin = _admin(bootstrap)  # it must live as long as what it was asked
+    for altered in admin.incremental_alter_configs([resource]).values():
+        altered.result(TIMEOUT_S)
+
+
+def own_configs(bootstrap: str, topic: str) -> dict[str, str]:
+    """What was set on the topic itself."""
+    admin = _admin(bootstrap)
+    (found,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
+    entries = found.result(TIMEOUT_S).values()
+    return {e.name: e.value for e in entries if e.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value}
 
 
 def partition_count(bootstrap: str, topic: str) -> int:

@@ -10,7 +10,7 @@ copied whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -40,13 +40,19 @@ class Beginnings:
 
 
 async def resolve_beginnings(
-    source: ClusterClient, todo: Plan, recorded: Recorded | None, now: datetime
+    source_of: Callable[[str], ClusterClient],
+    todo: Plan,
+    recorded_of: Callable[[str], Recorded | None],
+    now: datetime,
 ) -> Beginnings:
-    """The plan with the goals of new partitions. `recorded` None: there is no ledger, and no goal can be kept."""
-    wanted = [copy for copy in todo.copies if _chooses(copy, recorded)]
-    if recorded is None:
-        return Beginnings(todo=_without(todo, {c.spec.partition: _NO_LEDGER for c in wanted}), goals={})
-    answers = await at_most(READS_AT_ONCE, [partial(_resolve, source, copy, now) for copy in wanted])
+    """The plan with the goals of new partitions. `source_of`, `recorded_of`: by link; None: there is no ledger, and no
+    goal can be kept."""
+    wanted = [copy for copy in todo.copies if _chooses(copy, recorded_of(copy.spec.partition.link))]
+    unkept = [copy for copy in wanted if recorded_of(copy.spec.partition.link) is None]
+    todo = _without(todo, {copy.spec.partition: _NO_LEDGER for copy in unkept})
+    wanted = [copy for copy in wanted if copy not in unkept]
+    questions = [partial(_resolve, source_of(copy.spec.partition.link), copy, now) for copy in wanted]
+    answers = await at_most(READS_AT_ONCE, questions)
     found = dict(zip((copy.spec.partition for copy in wanted), answers, strict=True))
     goals = {key: goal for key, goal in found.items() if isinstance(goal, int)}
     failed = {key: why for key, why in found.items() if isinstance(why, Refused)}

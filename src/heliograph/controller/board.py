@@ -50,6 +50,7 @@ class Board:
         copies: Iterable[CopyPartition],
         refusals: Iterable[RefusePartition],
         awaited: Iterable[AwaitPartition] = (),
+        paused: Iterable[PausePartition] = (),
         *,
         planned: bool = True,
     ) -> None:
@@ -66,6 +67,8 @@ class Board:
             self._put(_refused(refusal))
         for each in awaited:
             self._put(_awaited(each))
+        for wish in paused:
+            self._put(_paused(wish))
 
     def _put(self, row: PartitionStatus) -> None:
         """In the place of the one that there was, if any."""

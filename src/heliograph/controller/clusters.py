@@ -111,6 +111,10 @@ class Clusters:
         """By current metadata; empty where it is not known."""
         return self.target(link).metadata.topic_id(topic)
 
+    async def refresh_target(self, link: str) -> None:
+        """Read its metadata again: topics may have been made again."""
+        await self.target(link).refresh()
+
     def own_topics(self, link: str) -> OwnTopics:
         """The topics of Heliograph's own on the link's target."""
         return OwnTopics(self.target(link))

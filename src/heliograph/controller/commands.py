@@ -15,11 +15,8 @@ from dataclasses import dataclass
 
 from heliograph.controller.board import Board
 from heliograph.controller.clusters import Clusters
-from heliograph.controller.ledger import Ledger
 from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.link_roles import LinkRoles
-from heliograph.controller.plan import Plan
-from heliograph.controller.recorded import Recorded
 from heliograph.controller.recorded_plan import paused_by
 from heliograph.controller.remirror import Remirror
 from heliograph.controller.restart import Restart
@@ -46,8 +43,15 @@ class Commands:
     """`ready` and `stood_down` tell which links are ours."""
 
     def __init__(
-        self, roles: LinkRoles, board: Board, restart: Restart, remirror: Remirror, outbox: Outbox
+        self,
+        clusters: Clusters,
+        roles: LinkRoles,
+        board: Board,
+        restart: Restart,
+        remirror: Remirror,
+        outbox: Outbox,
     ) -> None:
+        self._clusters = clusters
         self._roles = roles
         self._board = board
         self._restart = restart
@@ -121,6 +125,7 @@ class Commands:
         while True:
             unanswered = [each for each in commands if ledger.recorded.unanswered(each)]
             try:
+                await self._clusters.refresh_target(link)
                 await self._pause(link, ledger, [each for each in unanswered if each.wish is Wish.PAUSE])
                 await self._resume(link, ledger, [each for each in unanswered if each.wish is Wish.RESUME])
                 for command in unanswered:
@@ -156,7 +161,12 @@ class Commands:
 
     async def _resume(self, link: str, ledger: LinkLedger, commands: Sequence[Command]) -> None:
         by_key = self._by_key(link, commands)
-        refused = {key: why for key, each in by_key.items() if (why := self._refusal(ledger, key, each))}
+        starts = await self._source_starts(link, by_key)
+        refused = {
+            key: why
+            for key, each in by_key.items()
+            if (why := self._refusal(ledger, key, each) or _loses_more(each, key, starts.get(key)))
+        }
         await ledger.write(
             [ledger.of_answer(by_key[key], Outcome.REFUSED, *_words(why)) for key, why in refused.items()]
         )
@@ -173,6 +183,22 @@ class Commands:
                 if key not in idle
             ]
         )
+
+    async def _source_starts(
+        self, link: str, commands: Mapping[MirrorPartition, Command]
+    ) -> dict[MirrorPartition, int]:
+        """Of partitions whose loss is accepted: it may have grown since it was shown."""
+        topics = {key.source_topic for key, each in commands.items() if each.loses}
+        if not topics:
+            return {}
+        snapshot = await self._clusters.observe_link(link, topics)
+        sights = {
+            (topic.name, number): sight
+            for topic in snapshot.sources
+            for number, sight in topic.partitions.items()
+        }
+        found = {key: sights.get((key.source_topic, key.partition)) for key in commands}
+        return {key: sight.source.start for key, sight in found.items() if sight and sight.source}
 
     def _refusal(self, ledger: LinkLedger, key: MirrorPartition, command: Command) -> _Refusal | None:
         """Why this would not do what the operator was shown."""
@@ -234,24 +260,15 @@ class Commands:
         self._outbox.put(Occurrence(at=time_of_day(), code=code, message=message, **key._asdict()))
 
 
-async def is_anything_wanted(
-    clusters: Clusters, cluster_ids: Mapping[str, tuple[str, str]], todo: Plan
-) -> bool:
-    """Whether an operator wants something of partitions that a first plan refuses: then there is something to do."""
-    for link in sorted({each.partition.link for each in todo.refusals}):
-        ledger = Ledger(clusters.own_topics(link))
-        try:
-            await ledger.look()
-        except (RequestFailed, ProtocolError):
-            continue  # the ledger is opened again when the link is prepared, which tells what is wrong with it
-        topics = {each.partition.target_topic for each in todo.refusals if each.partition.link == link}
-        recorded = Recorded(ledger.state, ledger.commands, cluster_ids[link][0])
-        if any(
-            each.subject.target_topic in topics and each.wish is not Wish.PAUSE and recorded.unanswered(each)
-            for each in recorded.commands()
-        ):
-            return True
-    return False
+def _loses_more(command: Command, key: MirrorPartition, source_start: int | None) -> _Refusal | None:
+    shown = command.loses.get(key.partition)
+    if shown is None or source_start is None or source_start <= shown[1]:
+        return None
+    return _Refusal(
+        f"more is lost by now than was shown: the source starts at {source_start}, and offsets"
+        f" [{shown[0]}, {shown[1]}) were accepted",
+        f"heliograph topics resume {key.link} {key.source_topic}:{key.partition} --accept-loss",
+    )
 
 
 def _words(why: _Refusal) -> tuple[str, str]:

@@ -20,9 +20,10 @@ from heliograph.controller.balance import cap_lanes, lane_count
 from heliograph.controller.board import Board
 from heliograph.controller.cells import Mark
 from heliograph.controller.clusters import Clusters
-from heliograph.controller.commands import Commands, is_anything_wanted
+from heliograph.controller.commands import Commands
 from heliograph.controller.drivership import Drivership, Role
 from heliograph.controller.event_writer import EventWriter
+from heliograph.controller.first_look import is_anything_wanted, look_at_ledgers
 from heliograph.controller.lane_keeper import LaneKeeper, LaneView
 from heliograph.controller.link_roles import (
     Commanded,
@@ -34,6 +35,7 @@ from heliograph.controller.link_roles import (
     StoodDown,
 )
 from heliograph.controller.plan import AwaitPartition, Plan, RefusePartition, plan
+from heliograph.controller.recorded import Recorded
 from heliograph.controller.recorded_stops import rows_of_stops, stops_met
 from heliograph.controller.remirror import Remirror
 from heliograph.controller.restart import Restart
@@ -109,6 +111,7 @@ class Mirror:
         self._keeper: LaneKeeper | None = None
         self._commands: Commands | None = None
         self._writer: EventWriter | None = None
+        self._recorded: Mapping[str, Recorded] = {}  # by link, as of the first plan
         self._clusters = clusters or Clusters(settings)
         self._make_lanes = make_lanes
         self._missing: set[tuple[str, str]] = set()  # link and target topic, of which an operator was told
@@ -169,12 +172,12 @@ class Mirror:
         if todo is None:
             return
         self._times.reached(Step.PLANNED)
-        self.board = Board(todo.copies, todo.refusals, todo.awaited)
+        self.board = Board(todo.copies, todo.refusals, todo.awaited, todo.paused)
         self._tell_missing(todo.awaited)
         self._tell_refused(todo.refusals)
         if self._stop.is_set():
             return
-        if todo.copies or await is_anything_wanted(self._clusters, self.cluster_ids, todo):
+        if todo.copies or is_anything_wanted(todo, self._recorded):
             self._roles = self._elect()
             await self._start_lanes(self._starting, max(len(todo.copies), 1))
 
@@ -191,7 +194,7 @@ class Mirror:
                 if warning not in told:
                     self.outbox.tell(Event.PLAN_WARNING, warning)
                 told.add(warning)
-            if todo is not None and (todo.copies or todo.refusals or self._until_caught_up):
+            if todo is not None and (todo.copies or todo.refusals or todo.paused or self._until_caught_up):
                 return todo
             self._show_missing(todo.awaited if todo else ())
             self._on_tick(self)
@@ -219,7 +222,9 @@ class Mirror:
     async def _observe_and_plan(self) -> Plan:
         snapshots = await self._clusters.observe()
         self.cluster_ids = {s.link.name: s.cluster_ids for s in snapshots}
-        return plan(snapshots, await self._clusters.preflight(snapshots))
+        self._recorded = await look_at_ledgers(self._clusters, snapshots)
+        findings = await self._clusters.preflight(snapshots)
+        return plan(snapshots, findings, recorded_of=lambda seen: self._recorded[seen.link.name])
 
     # -- which links are ours
 
@@ -314,7 +319,7 @@ class Mirror:
             lambda key: keeper.clear_in_s(key, clock_of_waits()),
             self.outbox,
         )
-        return Commands(self._roles, self.board, restart, remirror, self.outbox)
+        return Commands(self._clusters, self._roles, self.board, restart, remirror, self.outbox)
 
     def _count_lanes(self, local_slots: int | None, slots: int, partitions: int) -> int:
         wanted = lane_count(self.settings.lanes, slots=slots, partitions=partitions)

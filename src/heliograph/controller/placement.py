@@ -74,6 +74,7 @@ class Placement:
         self._flight_s = flight_s
         self._places: dict[MirrorPartition, _Place] = {}
         self._clear_at: dict[str, float] = {}  # by link: when all of its last driver's appends are over
+        self._sooner: dict[MirrorPartition, float] = {}  # the same of partitions that it had drained
         self._at_rest = False  # every partition is where it belongs: time alone changes nothing
 
     # -- what happened
@@ -92,11 +93,11 @@ class Placement:
         self.drop(link)
         self._at_rest = False
         self._clear_at[link] = clear_at
+        self._sooner = {key: at for key, at in self._sooner.items() if key.link != link} | dict(sooner)
         for home, portion in enumerate(balance(tuple(copies), len(self._lanes))):
             for copy in portion:
                 new = copy.spec.partition.target_topic in created
-                over_at = float("-inf") if new else sooner.get(copy.spec.partition, clear_at)
-                self._adopt(copy, home, over_at)
+                self._adopt(copy, home, float("-inf") if new else self._inherited(copy.spec.partition))
 
     def extend(self, copies: Iterable[CopyPartition], created: Collection[str] = ()) -> None:
         """These of a link that is ours are wanted, too; nobody holds them now, or they were released."""
@@ -109,10 +110,7 @@ class Placement:
             homes[home] += 1
             new = key.target_topic in created
             # Whoever drove the link before us may have sent something: of one that no lane of ours ever held, too.
-            over_at = (
-                self._clear_at.get(key.link, float("-inf")) if known is None and not new else float("-inf")
-            )
-            self._adopt(copy, home, over_at)
+            self._adopt(copy, home, self._inherited(key) if known is None and not new else float("-inf"))
 
     def release(self, partitions: Iterable[MirrorPartition]) -> None:
         """Nobody is to copy these."""
@@ -129,7 +127,11 @@ class Placement:
     def over_at(self, partition: MirrorPartition) -> float:
         """When nothing that was sent there can still arrive; of what a lane holds, as of when it was given."""
         place = self._places.get(partition)
-        return self._clear_at.get(partition.link, float("-inf")) if place is None else place.clear_at
+        return self._inherited(partition) if place is None else place.clear_at
+
+    def _inherited(self, partition: MirrorPartition) -> float:
+        """When all is over that whoever drove the link before us has sent there."""
+        return self._sooner.get(partition, self._clear_at.get(partition.link, float("-inf")))
 
     def _adopt(self, copy: CopyPartition, home: int, clear_at: float) -> None:
         place = self._places.setdefault(copy.spec.partition, _Place(copy, home))

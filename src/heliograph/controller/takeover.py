@@ -60,13 +60,15 @@ class Takeover:
         snapshot, todo = await prepare(
             self._clusters, link, self._outbox, mirrored, held_by, recorded=recorded, only=only
         )
-        held = _held(snapshot, todo)
+        keys = _held(snapshot, todo)
+        held = [key.target for key in keys]
         begun = await self._begin(link, ledger, held)
         todo = await self._with_gaps(link, todo)
         if ledger is not None and begun is not None:
             await _written(ledger.take_over({where.topic for where in held}, begun.term))
         todo = await self._with_goals(link, ledger, snapshot, todo, whole=only is None)
-        return Ready(todo=todo, clear_in_s=_clear_in(todo, begun.marks if begun is not None else {}))
+        marks = begun.marks if begun is not None else {}
+        return Ready(todo=todo, clear_in_s=_clear_in(snapshot, keys, marks))
 
     async def _begin(
         self, link: str, ledger: LinkLedger | None, held: Collection[TopicPartition]
@@ -111,8 +113,7 @@ class Takeover:
         """Rows that are durable before lanes hear of the plan; the link's own is the last, so that a run which ends in
         between begins again."""
         recorded = ledger.recorded if ledger is not None else None
-        source = self._clusters.source(link)
-        found = await resolve_beginnings(source, todo, recorded, time_of_day())
+        found = await resolve_beginnings(self._clusters.source, todo, lambda _link: recorded, time_of_day())
         if ledger is not None:
             starts = {copy.spec.partition: copy.spec.policy.start for copy in found.todo.copies}
             ids = {topic.name: topic.topic_id for topic in snapshot.sources}
@@ -127,15 +128,15 @@ class Takeover:
         return found.todo
 
 
-def _held(snapshot: LinkSnapshot, todo: Plan) -> list[TopicPartition]:
-    """Target partitions of ours that exist."""
+def _held(snapshot: LinkSnapshot, todo: Plan) -> list[MirrorPartition]:
+    """Partitions of ours that exist on the target."""
     existing = set(snapshot.targets) | {creation.topic for creation in todo.creations}
     keys = [copy.spec.partition for copy in todo.copies]
     keys += [refusal.partition for refusal in todo.refusals]
     keys += [each.partition for each in todo.paused]
     partitions = {name: target.partitions for name, target in snapshot.targets.items()}
     return [
-        key.target
+        key
         for key in keys
         if key.target_topic in existing
         and key.partition < partitions.get(key.target_topic, key.partition + 1)
@@ -154,12 +155,20 @@ def _topic_rows(ledger: LinkLedger, snapshot: LinkSnapshot, todo: Plan) -> list[
     ]
 
 
-def _clear_in(todo: Plan, marks: Mapping[TopicPartition, Mark]) -> dict[MirrorPartition, float]:
+def _clear_in(
+    snapshot: LinkSnapshot, keys: Collection[MirrorPartition], marks: Mapping[TopicPartition, Mark]
+) -> dict[MirrorPartition, float]:
     """A mark counts if the log ends where it did then: a run of a version that knows no marks may have been there."""
+    ends = {
+        (topic.name, number): sight.target.end
+        for topic in snapshot.sources
+        for number, sight in topic.partitions.items()
+        if sight.target is not None
+    }
     return {
-        copy.spec.partition: mark.clear_in_s
-        for copy in todo.copies
-        if (mark := marks.get(copy.spec.partition.target)) is not None and mark.end == copy.next_offset
+        key: marks[key.target].clear_in_s
+        for key in keys
+        if key.target in marks and marks[key.target].end == ends.get((key.source_topic, key.partition))
     }
 
 

@@ -127,6 +127,8 @@ class Lane:
         self._routes[spec.partition] = route = Route(copy, lane_link.source, lane_link.target)
         for topic in (spec.partition.source_topic, spec.partition.target_topic):
             self._by_topic.setdefault(topic, {})[spec.partition] = route
+        if lane_link.target.topic_id(spec.partition.target_topic):
+            copy.doubt_metadata()  # an operator may have had the topic made anew while nobody here copied it
         self._route(route)
         self._attend(copy)
 

@@ -71,6 +71,7 @@ class PartitionCopy:
         self.stopped: PartitionStop | None = None
         self.trouble: Trouble | None = None  # why the last resynchronisation was needed or failed
         self.stale = False  # metadata must be read again before the target is asked
+        self.unsure = False  # whether metadata is of the topic that is there now
         self.durable: Position | None = None  # on the target; None until the first resynchronisation
         self.source_end = 0
         self.source_watermark = 0
@@ -582,8 +583,17 @@ class PartitionCopy:
         """Metadata is being read again."""
         self.stale = False
 
+    def doubt_metadata(self) -> None:
+        """What is known of the target's topic may be of one that was there before: it is read again first."""
+        self.stale = self.unsure = True
+
+    def sure_of_metadata(self) -> None:
+        self.unsure = False
+
     def seen_topic(self, side: str, identity: str) -> None:
         """Which topic metadata shows under the name now."""
+        if self.unsure:
+            return
         recreated = self.topic_ids.seen(side, identity)
         if recreated is not None and not self.over:
             self.stop(recreated)

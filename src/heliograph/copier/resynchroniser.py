@@ -65,7 +65,7 @@ class Resynchroniser:
         copy = route.copy
         while copy.wants_resync:
             await _pause(route, self._uniform)
-            if copy.stale:
+            if copy.stale or copy.unsure:
                 await self._refresh(route)
             if not copy.wants_resync:  # stopped meanwhile: the topic is another one, say
                 return
@@ -154,6 +154,8 @@ class Resynchroniser:
         heard = await asyncio.gather(quietly(route.source.refresh), quietly(route.target.refresh))
         if not all(heard):
             _nobody_says(route)  # what is known may be the last answer still, again and again
+        else:
+            route.copy.sure_of_metadata()
         self._on_refreshed(route)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,9 +23,9 @@ from heliograph.model.settings import Settings
 
 if TYPE_CHECKING:
     from heliograph.controller.gap_filling import GapFilling
-    from heliograph.controller.plan import AwaitPartition, Plan
+    from heliograph.controller.plan import AwaitPartition, PausePartition, Plan
 
-_WORDS = {"refused": "refuse", "pending": "wait"}
+_WORDS = {"refused": "refuse", "pending": "wait", "paused": "leave"}
 EPILOG = "Example: heliograph plan heliograph.yaml --check"
 
 
@@ -51,14 +52,20 @@ def command(
 
 
 async def _planned(settings: Settings) -> dict[str, Any]:
+    from heliograph.controller.beginnings import resolve_beginnings
     from heliograph.controller.clusters import Clusters
+    from heliograph.controller.first_look import look_at_ledgers
     from heliograph.controller.plan import plan
 
     clusters = Clusters(settings)
     try:
         await clusters.connect()
         snapshots = await clusters.observe()
-        planned = plan(snapshots, await clusters.preflight(snapshots))
+        recorded = await look_at_ledgers(clusters, snapshots)
+        findings = await clusters.preflight(snapshots)
+        planned = plan(snapshots, findings, recorded_of=lambda seen: recorded[seen.link.name])
+        begun = await resolve_beginnings(clusters.source, planned, recorded.__getitem__, datetime.now(UTC))
+        planned = begun.todo
         return document_of(planned, settings.links, {each.link.name: each.gaps for each in snapshots})
     finally:
         await clusters.aclose()
@@ -73,6 +80,7 @@ def document_of(planned: Plan, links: Sequence[Link], gaps: Mapping[str, GapFill
         *,
         refused: Refused | None = None,
         awaited: AwaitPartition | None = None,
+        paused: PausePartition | None = None,
         **seen: int | None,
     ) -> Any:
         hint = refused.hint if refused else awaited.command if awaited else None
@@ -87,6 +95,7 @@ def document_of(planned: Plan, links: Sequence[Link], gaps: Mapping[str, GapFill
             "policy": policy_of[partition.link](partition.source_topic).texts(),
             "refused": refused.message if refused else None,
             "pending": awaited.message if awaited else None,
+            "paused": paused.words if paused else None,
             "hint": hint,
         }
 
@@ -111,6 +120,7 @@ def document_of(planned: Plan, links: Sequence[Link], gaps: Mapping[str, GapFill
                 row(a.partition, awaited=a, next_offset=0, backlog=a.backlog, align_to=a.align_to)
                 for a in planned.awaited
             ),
+            *(row(p.partition, paused=p, next_offset=p.next_offset) for p in planned.paused),
             *(row(r.partition, refused=r.why) for r in planned.refusals),
         ],
         "warnings": list(planned.warnings),
@@ -155,9 +165,9 @@ def table_of(document: dict[str, Any]) -> Any:
 
 
 def _action(row: dict[str, Any], *, new: bool) -> str:
-    for word in ("refused", "pending"):
+    for word, does in _WORDS.items():
         if row[word]:
-            return f"{_WORDS[word]}: {row[word]}. {row['hint']}"
+            return f"{does}: {row[word]}. {row['hint'] or ''}".strip()
     steps = ["create"] if new else []
     if row["align_to"] is not None:
         steps.append(f"align to {row['align_to']:,}")

@@ -1,0 +1,188 @@
+"""A whole run of the product in this process, with no JVM: the real Mirror with its election, ledger and placement,
+and real lanes at its orders, on real clusters. Spark's part alone is played: lanes are tasks of the event loop.
+
+For what does not need Spark. `kill` ends a run as kill -9 does: nothing is drained, no group is left, no mark written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+from heliograph.controller.mirror import Mirror
+from heliograph.copier.lane import Lane
+from heliograph.copier.lane_clusters import LaneClusters
+from heliograph.engine.control_server import ControlServer
+from heliograph.engine.frames import Message
+from heliograph.engine.lane_jobs import LaneJobs
+from heliograph.engine.lane_orders import LaneOrders
+from heliograph.engine.lane_task import LaneTicket
+from heliograph.engine.lanes import Lanes
+from heliograph.engine.session import Session
+from heliograph.model.partition_status import PartitionStatus
+from heliograph.model.settings import Settings
+from heliograph.model.states import PartitionState
+
+BEAT_S = 0.2
+POLL_S = 0.02
+LIMIT_S = 60.0
+
+
+class _PlainLane:
+    def __init__(self, run: PlainRun, ticket: LaneTicket) -> None:
+        self.number = ticket.lane
+        self._run = run
+        self._failure: asyncio.Future[str] = run.loop.create_future()
+        self.lane = Lane(ticket.memory_bytes, self._failed)
+        self._clusters = LaneClusters(self.lane)
+        self.orders = LaneOrders(self.lane, self._clusters, self._send, pid=1000 + ticket.lane)
+        self.life = run.loop.create_task(self._live())
+        self.beats = run.loop.create_task(self._beat())
+
+    async def _live(self) -> None:
+        hello = {"type": "hello", "pid": 1000 + self.number, "host": "here", "versions": self._run.versions}
+        self._send(hello)
+        try:
+            await self.orders.live(self._failure)
+        finally:
+            self.beats.cancel()
+            await self.lane.aclose()
+            await self._clusters.aclose()
+            self._run.lane_ended(self.number)
+
+    async def _beat(self) -> None:
+        while True:
+            self._send(self.orders.beat())
+            await asyncio.sleep(BEAT_S)
+
+    def _send(self, message: Message) -> None:
+        self._run.on_message(self.number, json.loads(json.dumps(message)))
+
+    def _failed(self, problem: BaseException) -> None:
+        self._run.failures.append(problem)
+        if not self._failure.done():
+            self._failure.set_result(str(problem))
+
+
+class PlainRun:
+    """One run. `rows` and `events` tell what it says."""
+
+    def __init__(self, settings: Settings, *, until_caught_up: bool = False) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.failures: list[BaseException] = []
+        self.versions: dict[str, str] = {}
+        self.on_message: Callable[[int, Message], None] = lambda _lane, _message: None
+        self._on_gone: Callable[[int], None] = lambda _lane: None
+        self._lanes: dict[int, _PlainLane] = {}
+        self.mirror = Mirror(settings, until_caught_up=until_caught_up, make_lanes=self._make_lanes)
+        self.task = self.loop.create_task(self.mirror.run())
+
+    # -- what stands in for Spark
+
+    def _make_lanes(self, *what: Any) -> Lanes:
+        session = SimpleNamespace(
+            conf=lambda _: "", slots=2, local_slots=None, ui_address=None, lost=False, stop=lambda: None,
+            cancel_all=lambda: None,
+        )  # fmt: skip
+
+        def make_server(_secret: bytes, on_message: Any, on_gone: Any, **_options: Any) -> ControlServer:
+            self.on_message, self._on_gone = on_message, on_gone
+            server = SimpleNamespace(
+                start=lambda _host: ("here", 0),
+                stop=lambda: None,
+                send=self._to_lane,
+                end_line=lambda _lane: None,
+            )
+            return cast(ControlServer, server)
+
+        jobs = SimpleNamespace(
+            start=self._start_lanes,
+            stop=lambda: None,
+            cancel=lambda _lane: None,
+            join=lambda _timeout_s: True,
+        )
+        lanes = Lanes(
+            *what,
+            make_session=lambda *_, **__: cast(Session, session),
+            make_server=make_server,
+            make_jobs=lambda *_: cast(LaneJobs, jobs),
+        )
+        self.versions = lanes._versions
+        return lanes
+
+    def _start_lanes(self, tickets: list[LaneTicket]) -> None:
+        self._lanes = {ticket.lane: _PlainLane(self, ticket) for ticket in tickets}
+
+    def _to_lane(self, lane: int, message: Message) -> None:
+        """From any thread."""
+        order = json.loads(json.dumps(message))
+
+        def hand_over() -> None:
+            if lane in self._lanes:
+                self._lanes[lane].orders.hand_over(order)
+
+        self.loop.call_soon_threadsafe(hand_over)
+
+    def lane_ended(self, number: int) -> None:
+        del self._lanes[number]
+        self._on_gone(number)
+
+    # -- what a test sees and does
+
+    @property
+    def rows(self) -> list[PartitionStatus]:
+        return list(self.mirror.board.rows.values())
+
+    @property
+    def states(self) -> set[PartitionState]:
+        return {row.state for row in self.rows}
+
+    @property
+    def codes(self) -> list[str]:
+        """Of all that was told."""
+        return [str(each.code) for each in self.mirror.outbox.last]
+
+    async def until(self, condition: Callable[[PlainRun], bool], limit_s: float = LIMIT_S) -> None:
+        try:
+            async with asyncio.timeout(limit_s):
+                while not condition(self):
+                    if self.task.done():
+                        self.task.result()
+                        raise AssertionError(f"the run has ended: {self.rows}")
+                    assert not self.failures, self.failures
+                    await asyncio.sleep(POLL_S)
+        except TimeoutError:
+            raise AssertionError(f"not in {limit_s:.0f} s: {self.rows}") from None
+
+    async def caught_up(self) -> None:
+        await self.until(lambda run: bool(run.rows) and run.states == {PartitionState.CAUGHT_UP})
+
+    async def stop(self) -> None:
+        """In good order."""
+        self.mirror.stop()
+        await self.task
+
+    async def kill(self) -> None:
+        for lane in list(self._lanes.values()):
+            lane.life.cancel()
+            lane.beats.cancel()
+        roles = self.mirror._roles
+        if roles is not None:
+            await roles._drivership.aclose(leave=False)
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def plain_run(settings: Settings, **options: Any) -> AsyncIterator[PlainRun]:
+    run = PlainRun(settings, **options)
+    try:
+        yield run
+    finally:
+        if not run.task.done():
+            await run.stop()
+        assert not run.failures, run.failures
