@@ -25,8 +25,10 @@ from heliograph.controller.snapshot import PartitionSight
 from heliograph.model.errors import BrokerRefused, ClusterUnreachable, Disconnected
 from heliograph.model.events import Severity
 from heliograph.model.fill_way import FillWay
+from heliograph.model.ledger import COMMANDS_TOPIC, EVENTS_TOPIC, LEDGER_TOPIC, OWN_TOPICS
 from heliograph.model.link import Link
 from heliograph.model.partition import TopicPartition
+from heliograph.model.policy import DEFAULT_POLICY, TopicPolicy
 from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode
 
@@ -50,13 +52,17 @@ DAY_MS = 86_400_000
 class FakeCluster:
     """Brokers 1..n that check rights as Kafka does: `held` by topic, `None` for a topic of which they say nothing.
 
-    A topic that is not in `held` is not there, and may be seen. `hidden` ones may not be seen.
+    A topic that is not in `held` is not there, and may be seen. `hidden` ones may not be seen. `own`: the same of
+    Heliograph's own topics, which are all there, with every right, unless a test says otherwise.
     """
 
     properties = ClientProperties(bootstrap_servers=(("127.0.0.1", 9092),))
 
     def __init__(self, name: str, held: Mapping[str, frozenset[int] | None], *, brokers: int = 1) -> None:
         self.name, self.held = name, dict(held)
+        self.own: dict[str, frozenset[int] | None] = dict.fromkeys(OWN_TOPICS, EVERY_RIGHT)
+        self.own_creation: tuple[int, str] = (0, "")
+        self.own_unreadable = False  # while they are not there
         self.hidden: set[str] = set()
         self.cluster_rights: frozenset[int] | None = EVERY_RIGHT
         self.creation: tuple[int, str] = (0, "")
@@ -79,6 +85,9 @@ class FakeCluster:
             topics={topic: _topic(topic, brokers) for topic in held},
         )
 
+    async def read_metadata(self, _topics: list[str]) -> ClusterMetadata:
+        return self.metadata
+
     def leader(self, where: TopicPartition) -> Leader | None:
         return self.metadata.leader(where)
 
@@ -97,8 +106,9 @@ class FakeCluster:
         return SimpleNamespace(topics=[self._rights(topic.name) for topic in request.topics])
 
     def _rights(self, name: str) -> Any:
-        code = DENIED if name in self.hidden else 0 if name in self.held else GONE
-        held = self.held.get(name)
+        there = self.held | self.own
+        code = DENIED if name in self.hidden else 0 if name in there else GONE
+        held = there.get(name)
         said = set(held) if held is not None and not code else None
         return SimpleNamespace(name=name, error_code=code, authorized_operations=said)
 
@@ -147,12 +157,12 @@ class FakeCluster:
 
     def _CreateTopics(self, _node: int, request: Any) -> Any:
         assert request.validate_only
-        code, words = self.creation
-        return SimpleNamespace(
-            topics=[
-                SimpleNamespace(name=t.name, error_code=code, error_message=words) for t in request.topics
-            ]
-        )
+
+        def answer(name: str) -> Any:
+            code, words = self.own_creation if name in OWN_TOPICS else self.creation
+            return SimpleNamespace(name=name, error_code=code, error_message=words)
+
+        return SimpleNamespace(topics=[answer(topic.name) for topic in request.topics])
 
     def _Heartbeat(self, _node: int, _request: Any) -> Any:
         return SimpleNamespace(error_code=self.heartbeat)
@@ -160,6 +170,8 @@ class FakeCluster:
     def _DescribeProducers(self, _node: int, request: Any) -> Any:
         def answer(name: str) -> Any:
             code = self._rights(name).error_code
+            if name in OWN_TOPICS and self.own_unreadable:
+                code = DENIED
             return SimpleNamespace(
                 name=name, partitions=[SimpleNamespace(error_code=code, active_producers=[])]
             )
@@ -592,6 +604,128 @@ def test_groups_work_where_the_offsets_topic_is_there_or_can_be_made() -> None:
     assert check(source, target) == ()
     target.offsets_replication = None  # the broker does not say
     assert check(source, target) == ()
+
+
+# -- Heliograph's own topics
+
+OWN_GRANT = (
+    "kafka-acls.sh --bootstrap-server 127.0.0.1:9092 --add --allow-principal User:ANONYMOUS --operation Create"
+    " --operation Read --operation Write --topic __heliograph_ --resource-pattern-type prefixed"
+)
+ALL_OWN = (COMMANDS_TOPIC, EVENTS_TOPIC, LEDGER_TOPIC)
+FROM_NOW = replace(DEFAULT_POLICY, start="latest")
+FEW_RIGHTS = frozenset({Right.DESCRIBE})
+
+
+def test_without_any_right_to_our_topics_one_warning_says_what_does_not_work_and_grants_it_all() -> None:
+    source, target = clusters()
+    target.own, target.hidden = {}, set(OWN_TOPICS)
+    target.own_creation = (DENIED, "Authorization failed.")
+    (found,) = check(source, target)
+    assert (found.severity, found.cluster, found.names) == (Severity.WARNING, "nyc", ALL_OWN)
+    assert (found.right, found.resource) == (Right.READ, Resource.TOPIC)
+    assert found.message == (
+        "CREATE, READ, WRITE on topic __heliograph_commands, __heliograph_events, __heliograph_ledger is missing:"
+        " stops and pauses are forgotten when the mirror is started again, and only start: earliest works;"
+        " commands of heliograph topics are not carried out; events are in the run's log only; all else is mirrored"
+    )
+    assert found.hint == OWN_GRANT
+
+
+@pytest.mark.parametrize(
+    ("topic", "right", "consequence"),
+    [
+        (LEDGER_TOPIC, Right.WRITE, "stops and pauses are forgotten"),
+        (LEDGER_TOPIC, Right.READ, "stops and pauses are forgotten"),
+        (COMMANDS_TOPIC, Right.READ, "commands of heliograph topics are not carried out"),
+        (EVENTS_TOPIC, Right.WRITE, "events are in the run's log only"),
+    ],
+)
+def test_a_right_that_one_of_our_topics_lacks_costs_what_that_topic_is_for(
+    topic: str, right: Right, consequence: str
+) -> None:
+    source, target = clusters()
+    target.own[topic] = EVERY_RIGHT - {right}
+    (found,) = check(source, target)
+    assert (found.severity, found.right, found.names) == (Severity.WARNING, right, (topic,))
+    assert found.message.startswith(f"{right.name} on topic {topic} is missing: {consequence}")
+
+
+def test_topics_of_ours_that_lack_different_rights_are_told_together() -> None:
+    source, target = clusters()
+    target.own[EVENTS_TOPIC] = EVERY_RIGHT - {Right.WRITE}
+    target.own[LEDGER_TOPIC] = target.own[COMMANDS_TOPIC] = FEW_RIGHTS
+    (found,) = check(source, target)
+    assert found.message.startswith(
+        "READ, WRITE on topic __heliograph_commands, __heliograph_ledger is missing;"
+        " WRITE on topic __heliograph_events is missing: "
+    )
+
+
+def test_where_every_right_is_there_our_topics_need_not_be() -> None:
+    source, target = clusters()
+    target.own = {}
+    assert check(source, target) == ()
+    assert "CreateTopicsRequest" not in target.asked
+
+
+@pytest.mark.parametrize("by", ["creation", "reading"])
+def test_topics_of_ours_that_are_not_there_need_the_right_to_create_and_to_read(by: str) -> None:
+    source, target = clusters()
+    target.own, target.cluster_rights = {}, FEW_RIGHTS
+    target.own_creation = (DENIED, "Authorization failed.") if by == "creation" else (0, "")
+    target.own_unreadable = by == "reading"
+    (found,) = check(source, target)
+    assert (found.severity, found.names) == (Severity.WARNING, ALL_OWN)
+    assert found.right is {"creation": Right.CREATE, "reading": Right.READ}[by]
+
+
+def test_whether_topics_of_ours_can_be_written_is_not_guessed() -> None:
+    source, target = clusters()
+    target.own, target.cluster_rights = {}, FEW_RIGHTS
+    (absent,) = check(source, target)
+    assert (absent.severity, absent.right, absent.names) == (Severity.WARNING, None, ALL_OWN)
+    assert "is not known yet" in absent.message
+    assert absent.hint.startswith(OWN_GRANT)
+    target.own = dict.fromkeys(OWN_TOPICS)
+    (unsaid,) = check(source, target)
+    assert unsaid == absent
+
+
+def test_a_topic_of_ours_that_a_policy_forbids_is_told_in_the_brokers_words() -> None:
+    source, target = clusters()
+    target.cluster_rights = FEW_RIGHTS
+    del target.own[COMMANDS_TOPIC]
+    target.own_creation = (ErrorCode.POLICY_VIOLATION, "names begin with a team")
+    found = check(source, target)
+    assert {each.severity for each in found} == {Severity.WARNING}
+    (forbidden,) = [each for each in found if "POLICY_VIOLATION: names begin with a team" in each.message]
+    assert forbidden.names == (COMMANDS_TOPIC,)
+
+
+def test_a_topic_that_does_not_begin_at_its_sources_start_cannot_do_without_the_ledger() -> None:
+    source, target = clusters("orders", "payments")
+    target.own[LEDGER_TOPIC] = FEW_RIGHTS
+    link = replace(LINK, policies=(TopicPolicy(match="pay.*", policy=FROM_NOW),))
+    error, warning = check(source, target, link=link)
+    assert (error.severity, error.names) == (Severity.ERROR, ("payments",))
+    assert error.message.startswith(
+        "READ, WRITE on topic __heliograph_ledger is missing: topic payments has a start"
+    )
+    assert error.hint == OWN_GRANT
+    assert (warning.severity, warning.names) == (Severity.WARNING, (LEDGER_TOPIC,))
+
+
+def test_a_link_that_does_not_begin_at_its_sources_start_needs_the_ledger_and_nothing_else_of_ours() -> None:
+    source, target = clusters("orders", "payments")
+    link = replace(LINK, naming="prefix", policy=FROM_NOW)
+    target.held = dict.fromkeys(("sf.orders", "sf.payments"), EVERY_RIGHT)
+    assert check(source, target, link=link) == ()
+    target.own[COMMANDS_TOPIC] = target.own[EVENTS_TOPIC] = FEW_RIGHTS
+    assert {each.severity for each in check(source, target, link=link)} == {Severity.WARNING}
+    target.own[LEDGER_TOPIC] = FEW_RIGHTS
+    (error,) = [each for each in check(source, target, link=link) if each.severity is Severity.ERROR]
+    assert error.names == ("sf.orders", "sf.payments")
 
 
 def state_lasts(target: FakeCluster) -> int | None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -22,17 +23,23 @@ from heliograph.cluster.admin import read_state_lasts_ms
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.empty_transactions import EmptyTransactions, FillProducer
 from heliograph.cluster.grants import Resource, Right
+from heliograph.cluster.own_topics import OwnTopics
 from heliograph.cluster.properties import parse_properties
 from heliograph.controller.cells import Cells
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Active, Candidate, Drivership
+from heliograph.controller.event_writer import EventWriter, events_targets
 from heliograph.controller.finding import Finding
 from heliograph.controller.preflight import preflight_links
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.errors import BrokerRefused
-from heliograph.model.events import Severity
+from heliograph.model.events import Event, Severity
 from heliograph.model.fill_way import transactional_id, transactional_prefix
+from heliograph.model.ledger import EVENTS_TOPIC, OWN_PREFIX, OWN_TOPICS, unpack
+from heliograph.model.link import Link
+from heliograph.model.outbox import Outbox
 from heliograph.model.partition import TopicPartition
+from heliograph.model.policy import LinkPolicy
 from heliograph.model.settings import Settings
 from heliograph.model.states import PartitionState
 from tests.support.judge import assert_identical
@@ -76,6 +83,13 @@ class Guarded:
         wanted = [AclBinding(kind, name, pattern, US, "*", each, allowed) for each in operations]
         for made in self._admin.create_acls(wanted).values():
             made.result(TIMEOUT_S)
+
+    def disallow(self, kind: Any, prefix: str) -> None:
+        """Whatever was allowed by this prefix."""
+        either, any_one = AclPermissionType.ANY, AclOperation.ANY
+        named = AclBindingFilter(kind, prefix, ResourcePatternType.PREFIXED, US, None, any_one, either)
+        for gone in self._admin.delete_acls([named]).values():
+            gone.result(TIMEOUT_S)
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +180,8 @@ def test_the_least_rights_on_a_source_are_enough_to_mirror_it(
     assert sum(copy.next_offset or 0 for copy in copies.values()) == 40
 
 
-def test_a_guarded_target_names_what_it_lacks(guarded: Guarded, source_cluster: LabCluster) -> None:
+def test_a_guarded_target_names_what_it_lacks(source_cluster: LabCluster, guarded: Guarded) -> None:
+    guarded.disallow(ResourceType.TOPIC, OWN_PREFIX)
     source = source_cluster.bootstrap_servers
     for topic in ("unwritable", "not-there"):
         create_topic(source, topic, 2)
@@ -183,6 +198,7 @@ def test_a_guarded_target_names_what_it_lacks(guarded: Guarded, source_cluster: 
         (error, Right.CREATE, topic_kind): new,
         (error, Right.READ, Resource.GROUP): groups,
         (Severity.WARNING, None, topic_kind): new,
+        (Severity.WARNING, Right.READ, topic_kind): tuple(sorted(OWN_TOPICS)),
         (Severity.WARNING, Right.DESCRIBE_CONFIGS, Resource.CLUSTER): (),
     }
     assert {group.rpartition(".")[0] for group in groups} == {"heliograph", "heliograph.link"}
@@ -200,6 +216,8 @@ def test_the_least_rights_are_enough_to_elect_create_and_mirror(
     guarded.allow(ResourceType.TOPIC, "least-", read, write, configs, AclOperation.CREATE, prefixed=True)
     guarded.allow(ResourceType.GROUP, "heliograph.", read, prefixed=True)
     guarded.allow(ResourceType.BROKER, CLUSTER, configs)
+
+    _allow_own_topics(guarded)
 
     settings = settings_for(source, target, ["full", "least-new"])
     (doubt,) = asyncio.run(_check(settings))
@@ -244,6 +262,54 @@ async def _elected(settings: Settings, where: TopicPartition) -> tuple[bool, int
         await clusters.aclose()
 
 
+# -- Heliograph's own topics
+
+
+def test_without_rights_to_our_topics_a_run_says_so_once_and_with_them_its_events_are_there(
+    guarded: Guarded, source_cluster: LabCluster
+) -> None:
+    source, target = source_cluster.bootstrap_servers, guarded.bootstrap_servers
+    create_topic(source, "evented")
+    link = {"policy": LinkPolicy(start="latest")}
+    guarded.disallow(ResourceType.TOPIC, OWN_PREFIX)
+    findings = [each for each in check(source, target, ["evented"], **link) if OWN_PREFIX in each.message]
+    assert [(each.severity, each.names) for each in findings] == [
+        (Severity.ERROR, ("evented",)),  # it cannot begin late without a ledger
+        (Severity.WARNING, tuple(sorted(OWN_TOPICS))),
+    ]
+    assert all("READ, WRITE on topic __heliograph_" in each.message for each in findings)
+    outbox = asyncio.run(_tell(target, "unheard"))
+    (told_once,) = [each for each in outbox.last if each.code is Event.NO_LEDGER]
+    assert "--operation Write --topic __heliograph_ --resource-pattern-type prefixed" in (
+        told_once.hint or ""
+    )
+
+    _allow_own_topics(guarded)
+    assert not [each for each in check(source, target, ["evented"], **link) if OWN_PREFIX in each.message]
+    assert Event.NO_LEDGER not in asyncio.run(_tell(target, "heard")).counts
+    assert asyncio.run(_events(target)) == ["heard"]
+
+
+async def _tell(bootstrap: str, message: str) -> Outbox:
+    outbox = Outbox()
+    async with _client(bootstrap) as client:
+        link = Link(name="link", source="src", target="dst", topics=(".*",))
+        writer = EventWriter(events_targets([link], lambda _link: client), outbox)
+        writer.start()
+        outbox.attach(writer)
+        outbox.tell(Event.ACTIVE, message)
+        await writer.aclose(TIMEOUT_S)
+    return outbox
+
+
+async def _events(bootstrap: str) -> list[str]:
+    async with _client(bootstrap) as client:
+        log = await OwnTopics(client).open(EVENTS_TOPIC)
+        records, _ = await log.read(await log.start())
+        values = [record.value or b"" for record in records]
+        return [unpack(value)["message"] for value in values if value != b"value"]
+
+
 # -- logs that start above 0: DELETE
 
 
@@ -261,6 +327,8 @@ def test_a_log_that_starts_above_0_is_mirrored_with_the_right_to_delete(
     guarded.allow(ResourceType.TOPIC, "cut", read, write, configs, AclOperation.CREATE, prefixed=True)
     guarded.allow(ResourceType.GROUP, "heliograph.", read, prefixed=True)
     guarded.allow(ResourceType.BROKER, CLUSTER, configs)
+
+    _allow_own_topics(guarded)
 
     settings = settings_for(source, target, topics)
     findings = told(asyncio.run(_check(settings)))
@@ -290,6 +358,7 @@ def test_with_alter_a_topic_with_transactions_is_mirrored(
     source, target = source_cluster.bootstrap_servers, guarded.bootstrap_servers
     _write_transactions(source, "altered")
     _allow_mirroring(guarded, "altered")
+    _allow_own_topics(guarded)
     settings = settings_for(source, target, ["altered"])
     assert {found.right for found in asyncio.run(_check(settings))} == {None}  # only that it is new
     assert asyncio.run(_gaps(settings)) == "markers (ALTER granted), some 15,000 offsets/s"
@@ -313,6 +382,7 @@ def test_without_the_right_to_write_markers_transactions_fill_gaps_or_nothing_do
         guarded, target = Guarded(cluster), cluster.bootstrap_servers
         _allow_mirroring(guarded, "marked")
         _allow_mirroring(guarded, "emptied", prefixed=True)
+        _allow_own_topics(guarded)
         guarded.allow(ResourceType.TRANSACTIONAL_ID, f"{prefix}emptied", AclOperation.WRITE, prefixed=True)
         _take_from_super_users(cluster)
         marked = settings_for(source, target, ["marked"])
@@ -422,6 +492,31 @@ def _allow_mirroring(guarded: Guarded, topic: str, *, prefixed: bool = False) ->
     guarded.allow(ResourceType.TOPIC, topic, read, write, configs, AclOperation.CREATE, prefixed=prefixed)
     guarded.allow(ResourceType.GROUP, "heliograph.", read, prefixed=True)
     guarded.allow(ResourceType.BROKER, CLUSTER, configs)
+
+
+def _allow_own_topics(guarded: Guarded) -> None:
+    """The line that docs/SECURITY.md has for them; with it they can be made."""
+    operations = (AclOperation.CREATE, AclOperation.READ, AclOperation.WRITE)
+    guarded.allow(ResourceType.TOPIC, OWN_PREFIX, *operations, prefixed=True)
+    asyncio.run(_use_own_topics(guarded.bootstrap_servers))
+
+
+async def _use_own_topics(bootstrap: str) -> None:
+    async with _client(bootstrap) as client:
+        for topic in sorted(OWN_TOPICS):
+            log = await OwnTopics(client).open(topic)
+            await log.append([(b"key", b"value")])
+            assert (await log.read(await log.start()))[0]
+
+
+@asynccontextmanager
+async def _client(bootstrap: str) -> AsyncIterator[ClusterClient]:
+    client = ClusterClient("dst", parse_properties({"bootstrap.servers": bootstrap}))
+    await client.connect()
+    try:
+        yield client
+    finally:
+        await client.aclose()
 
 
 def _write_transactions(bootstrap: str, topic: str) -> None:

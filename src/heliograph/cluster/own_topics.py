@@ -55,7 +55,7 @@ class OwnTopics:
 async def _ensure(client: ClusterClient, topic: str) -> None:
     await _learn(client, topic)
     if not _exists(client, topic):
-        factor = await _replication_factor(client)
+        factor = await replication_factor(client)
         await create_topic(client, topic, partitions=1, replication_factor=factor, configs=CONFIGS[topic])
     await _await_leader(client, topic)
 
@@ -75,7 +75,7 @@ def _exists(client: ClusterClient, topic: str) -> bool:
     return found is not None and bool(found.leaders)
 
 
-async def _replication_factor(client: ClusterClient) -> int:
+async def replication_factor(client: ClusterClient) -> int:
     """As the topic has in which the cluster keeps its groups' offsets; by its config, where that is not there yet."""
     offsets = (await client.read_metadata([OFFSETS_TOPIC])).topics.get(OFFSETS_TOPIC)
     if offsets is not None and offsets.leaders:

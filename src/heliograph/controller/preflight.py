@@ -20,6 +20,7 @@ from heliograph.controller.preflight_brokers import (
     check_groups,
 )
 from heliograph.controller.preflight_gaps import check_deletions, check_markers
+from heliograph.controller.preflight_ledger import check_ledger
 from heliograph.controller.preflight_rights import check_source, check_target
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.model.admission import TopicFacts, admit_topic
@@ -71,13 +72,14 @@ async def _find(
         return findings  # its brokers would not understand the questions
     groups = groups_of(link.name, snapshot.source_cluster_id)
     # At once: each waits 3 s for a broker that hangs.
-    rights, deletions, markers, coordination = await asyncio.gather(
+    rights, deletions, markers, ledger, coordination = await asyncio.gather(
         check_target(there, snapshot, groups),
         check_deletions(there, snapshot),
         check_markers(there, snapshot),
+        check_ledger(there, snapshot),
         check_groups(there),
     )
-    rights += deletions + markers
+    rights += deletions + markers + ledger
     barred = {name for each in rights for name in each.topics if each.severity is Severity.ERROR}
     findings += rights + coordination
     return findings + await check_answers(there, set(snapshot.targets) - barred)

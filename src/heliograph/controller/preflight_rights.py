@@ -120,7 +120,7 @@ async def _check_new_topics(side: Side, snapshot: LinkSnapshot) -> list[Finding]
     findings = [each for right, names in lacking.items() for each in side.lacks(right, Resource.TOPIC, names)]
     if snapshot.link.create_topics:
         findings += await _check_creation(side, snapshot, new)
-    if not await _has_all_rights(client):
+    if not await has_all_rights(client):
         words = f"whether this client may write topic {listed(new)} cannot be known before they are created"
         findings.append(side.find(Severity.WARNING, words, "grant WRITE on them, if that is not done", new))
     return findings
@@ -153,7 +153,7 @@ def _shape(snapshot: LinkSnapshot, topic: SourceTopic) -> tuple[int, int, Mappin
     return shape.partitions, shape.replication_factor, shape.configs
 
 
-async def _has_all_rights(client: ClusterClient) -> bool:
+async def has_all_rights(client: ClusterClient) -> bool:
     try:
         held = await read_cluster_rights(client)
     except BrokerRefused:
