@@ -1,11 +1,14 @@
-"""Judges how a new target partition is brought to the offset at which the source's log starts.
+"""Judges how a new target partition is brought to the offset at which its mirror begins: where the source's log starts,
+or where it was told to begin, whichever is higher.
 
-Fillers are records without key, value and headers. They may stand only where the source has nothing any more, below its
-log start, and only in a log that holds none of its records; they must be deleted before the first of those is appended.
-Nothing that the source still has may be deleted.
+Fillers are records without key, value and headers. They may stand only below that, and only in a log that holds none of
+the source's records; they must be deleted before the first of those is appended, which must not be below where the
+mirror was told to begin. Nothing above it may be deleted.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from .record_reader import Unreadable, records_of
 from .replica import Replica, Stored
@@ -13,26 +16,27 @@ from .source_log import SourceLog
 
 
 class AlignmentJudge:
-    """Its verdicts are words; empty: all is right."""
+    """Its verdicts are words; empty: all is right. `begin_at`: where the mirror was told to begin; 0: nowhere."""
 
-    def __init__(self, source: SourceLog) -> None:
+    def __init__(self, source: SourceLog, begin_at: Callable[[], int] = lambda: 0) -> None:
         self._source = source
+        self._begin_at = begin_at
         self._highest = (
             source.start
         )  # that the source's start ever was: one that is recreated starts at 0 again
 
     @property
-    def _start(self) -> int:
-        self._highest = max(self._highest, self._source.start)
+    def goal(self) -> int:
+        self._highest = max(self._highest, self._source.start, self._begin_at())
         return self._highest
 
     @property
     def concerned(self) -> bool:
-        return self._start > 0
+        return self.goal > 0
 
     def is_filler(self, stored: Stored) -> bool:
-        """One that may be there: the source's log starts behind it."""
-        return is_empty(stored) and stored.header.next_offset <= self._start
+        """One that may be there: the mirror begins behind it."""
+        return is_empty(stored) and stored.header.next_offset <= self.goal
 
     def filled(self, replica: Replica, filler: Stored) -> str:
         """It was appended there."""
@@ -47,12 +51,14 @@ class AlignmentJudge:
         if readable:
             end = readable[-1].header.next_offset
             return f"is appended while fillers can be read below {end}: the log starts at {replica.start}"
+        if stored.header.base_offset < self._begin_at():
+            return f"is appended though the mirror begins at {self._begin_at()}"
         return ""
 
     def deleted(self, before_offset: int) -> str:
-        if before_offset > self._start:
+        if before_offset > self.goal:
             return (
-                f"deletes the records below {before_offset} though the source has those from {self._start} on"
+                f"deletes the records below {before_offset} though those from {self.goal} on are to be kept"
             )
         return ""
 

@@ -11,6 +11,7 @@ from heliograph.model.errors import Disconnected
 from tests.wire.batches import make_batch
 
 from .answers import Waiting
+from .gap_plan import ACCEPTED_LOSS
 from .group_side import SimGroup
 from .judge import PartitionJudge
 from .model_broker import ModelPartition
@@ -53,6 +54,7 @@ class BrokerFaults:
             "target takes less": self._lower_sizes,
             "source's retention": self._retain,
             "retention overtakes": self._overtake,
+            ACCEPTED_LOSS: self._lose_some,
         }
 
     def _later(self, least_s: float, most_s: float, do: Callable[..., None], *what: object) -> None:
@@ -287,13 +289,23 @@ class BrokerFaults:
 
     def _overtake(self) -> None:
         """The source deletes what was not copied yet, and all before it."""
-        judge, source = self._loud, self._loud.source
+        if not self._overtake_one(self._loud):
+            self._later(0.2, 0.4, self._overtake)
+
+    def _lose_some(self) -> None:
+        """The same, of a partition that goes on without it; where there is something to lose."""
+        judges = [each for each in self._world.judges if each.continues and each.kind != "alike"]
+        self._chance.shuffle(judges)
+        any(map(self._overtake_one, judges))
+
+    def _overtake_one(self, judge: PartitionJudge) -> bool:
+        source = judge.source
         borders = self._borders(judge, judge.copied_to + 1, source.readable_end)
         if judge.copied_to <= source.start or not borders:
-            self._later(0.2, 0.4, self._overtake)
-            return
+            return False
         judge.records_lost()
         source.retain_from(self._chance.choice(borders))
+        return True
 
     def _borders(self, judge: PartitionJudge, first: int, last: int) -> list[int]:
         """Where a batch of its source ends, and another one may be the log's first."""

@@ -106,6 +106,7 @@ class SimServer:
             if older is not None:
                 older.end()
             wire.known = self._lines.opened(wire.lane.number, wire)
+        self._driver.world.hear_of_losses(message)
         if message is CLOSED or message is BROKEN:
             if message is BROKEN:
                 wire.known.cut()

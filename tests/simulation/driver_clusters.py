@@ -111,6 +111,7 @@ class DriverClusters(Clusters):
         ]
         if not topics:  # it comes back in a moment, and is not looked for again by a run that has begun
             raise BrokerRefused("the topic is being created again", code=3)
+        self._world.resolve_goals(link)
         sources, targets = [], {}
         for topic in topics:
             theirs = target.topics[topic.name]

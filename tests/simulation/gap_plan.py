@@ -21,7 +21,10 @@ IN_RANDOM_PLANS = True
 BARREN = ("all aborted", "one for ever")
 LINKS = 2
 BLOCK_OFFSETS = 4  # of marker labels, where production has 65,536: a world's gaps cross the borders
+# Where a mirror begins, but for the source's start: at its end, or at some batch, of what is there at first.
+LATEST, MIDDLE = "latest", "middle"
 # Faults that come with them, in plans that are drawn with them.
+ACCEPTED_LOSS = "accepted loss"
 QUIET_FAULTS = ("source's retention", "source's retention")
 LOUD_FAULTS = ("retention overtakes",)
 
@@ -53,6 +56,7 @@ def gaps_of(seed: int) -> Gaps:
         ),
         marks_refused=chance.choice((0.0, 0.0, 0.01, 0.03)),
         index_bytes=chance.choice((0, 200, INTERVAL_BYTES)),
+        on_loss=tuple(OnLoss.CONTINUE if chance.random() < 0.4 else OnLoss.STOP for _ in range(LINKS)),
     )
 
 
@@ -70,6 +74,18 @@ def log_starts_of(seed: int, partitions: int) -> list[int]:
     """Where each partition's log starts when the mirror begins."""
     chance = _chance(seed, "log starts")
     return [chance.choice((0, 0, 1, 7, 40)) for _ in range(partitions)]
+
+
+def beginnings_of(seed: int, partitions: int) -> list[str]:
+    """Where each partition's mirror begins; most at the source's start."""
+    chance = _chance(seed, "beginnings")
+    return [chance.choice(("", "", "", LATEST, MIDDLE)) for _ in range(partitions)]
+
+
+def losses_of(seed: int, from_s: float, until_s: float) -> list[tuple[float, str]]:
+    """Of links that go on behind them."""
+    chance = _chance(seed, "losses")
+    return [(chance.uniform(from_s, until_s), ACCEPTED_LOSS) for _ in range(chance.choice((0, 1, 3)))]
 
 
 def faults_of(seed: int, from_s: float, until_s: float) -> list[tuple[float, str]]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from heliograph.model.policy import OnLoss
+
 from .conditions import Conditions
-from .gap_plan import Gaps
+from .gap_plan import ACCEPTED_LOSS, LINKS, MIDDLE, Gaps
 from .merging_plan import NO_MERGING
 from .plan import ABSENCES_S, Content, Plan, Rhythm
 from .rare_plans import QUICK, of_kinds, quiet, with_faults
@@ -18,7 +20,7 @@ AGAIN_AND_AGAIN = ("lines break", "lines break", "messages are lost", *HANDED_ON
 
 
 def in_transactions(
-    plan: Plan, *styles: str, rhythm: Rhythm = QUICK, log_start: int = 0, **gaps: Any
+    plan: Plan, *styles: str, rhythm: Rhythm = QUICK, log_start: int = 0, begins: str = "", **gaps: Any
 ) -> Plan:
     """Every partition is written so, in turn, with fresh records; one driver."""
     plan = of_kinds(
@@ -30,7 +32,7 @@ def in_transactions(
         nonlocal count
         count += 1
         style = styles[(plan.seed + count) % len(styles)] if styles else NO_TRANSACTIONS
-        return replace(content, transactions=style, log_start=log_start)
+        return replace(content, transactions=style, log_start=log_start, begins=begins)
 
     topics = tuple(tuple(map(written, topic)) for topic in plan.topics)
     return replace(plan, topics=topics, gaps=Gaps(**gaps))
@@ -73,3 +75,18 @@ def aligned(plan: Plan) -> Plan:
     """Logs that start above 0, with holders that come and go meanwhile."""
     plan = replace(in_transactions(plan, log_start=40), merging=NO_MERGING)
     return with_faults(plan, *AGAIN_AND_AGAIN, count=12, until_s=40.0)
+
+
+def begun_later(plan: Plan) -> Plan:
+    """Mirrors that begin in the middle of a log, with holders that come and go meanwhile."""
+    rhythm = replace(QUICK, present=20)
+    plan = replace(in_transactions(plan, begins=MIDDLE, rhythm=rhythm), merging=NO_MERGING)
+    return with_faults(plan, *AGAIN_AND_AGAIN, count=12, until_s=40.0)
+
+
+def losing(plan: Plan) -> Plan:
+    """Retention that takes what was not copied yet, again and again, while lanes come and go and what they sent is
+    late."""
+    plan = in_transactions(plan, on_loss=(OnLoss.CONTINUE,) * LINKS)
+    plan = with_faults(plan, *(ACCEPTED_LOSS,) * 4, "lane is killed", "lane freezes", "lines break", count=16)
+    return replace(plan, late=0.2, absences_s=ABSENCES_S[:1], merging=NO_MERGING)

@@ -42,8 +42,15 @@ EXPLAINED: dict[str, set[StopReason]] = {
     "foreign writer": {*_CHANGED, StopReason.WRONG_PLACE},
     # Lost: what was on its way is in the new log, which then ends below a source that starts above 0.
     "target recreated": {*_CHANGED, StopReason.RECREATED, StopReason.WRONG_PLACE, StopReason.LOST},
-    "source truncated": {*_CHANGED, StopReason.DIVERGED, StopReason.HOLES},
-    "source recreated": {*_CHANGED, StopReason.DIVERGED, StopReason.RECREATED, StopReason.HOLES},
+    # Log start: it ends below the offset at which the mirror was to begin.
+    "source truncated": {*_CHANGED, StopReason.DIVERGED, StopReason.HOLES, StopReason.LOG_START},
+    "source recreated": {
+        *_CHANGED,
+        StopReason.DIVERGED,
+        StopReason.RECREATED,
+        StopReason.HOLES,
+        StopReason.LOG_START,
+    },
     "target stamps its time": {StopReason.TOPIC_CONFIG, StopReason.ANCHOR},
     "rights are lost": {StopReason.REFUSED},
     "retention overtakes": {StopReason.LOST},
@@ -72,17 +79,17 @@ class PartitionJudge:
         self.stops: dict[str, str] = {}  # what copiers of it have met: reason, words
         self._world = world
         self.kind = content.kind
+        self.begins = content.begins
         self._content = content
         self._seen: tuple[str, int, int] = ("", -1, -1)
         self._judged_batches = 0
         self._foreign: tuple[ModelPartition, int] | None = None
         self._behind_foreign = 0
         self._misplaced: tuple[ModelPartition, int] | None = None
-        continues = (
-            next(link for link in world.links if link.name == key.link).policy.on_loss is OnLoss.CONTINUE
-        )
-        self._history = SourceHistory(source, fills_lost=continues)
-        self._alignment = AlignmentJudge(source)
+        link = next(link for link in world.links if link.name == key.link)
+        self.continues = link.policy.on_loss is OnLoss.CONTINUE  # behind what retention took
+        self._history = SourceHistory(source)
+        self._alignment = AlignmentJudge(source, lambda: world.goals.get(key, 0))
         self._found_identical: tuple[object, ...] = ()
         self._target_recreated = False
         self._target_stamps = False
@@ -147,7 +154,18 @@ class PartitionJudge:
 
     def records_lost(self) -> None:
         """Retention has deleted what was not copied yet."""
-        self._records_lost = True
+        self._records_lost = not self.continues
+
+    def told_of_loss(self, first_offset: int, next_offset: int) -> None:
+        """A driver hears that a copier goes on without these."""
+        if not self.continues or next_offset > self.source.start:
+            if not self.loud:
+                raise Wrong(
+                    f"loss: {self.key}: [{first_offset}, {next_offset}) are said to be lost, and the source starts at"
+                    f" {self.source.start}"
+                )
+            return
+        self._history.told_lost.update(range(first_offset, next_offset))
 
     def source_changed(self, at: int) -> None:
         """From this offset on the source holds, or will hold, something else."""
@@ -208,7 +226,8 @@ class PartitionJudge:
     def appended(self, partition: ModelPartition, node: int, stored: Stored, *, unaware: bool) -> None:
         """A copier's batch or marker is in a log. `unaware`: it has not heard of an unclean election."""
         offset = stored.header.base_offset
-        theirs = None if self.loud else self.source.holding(offset)
+        filler = self._alignment.is_filler(stored)
+        theirs = None if self.loud or filler else self.source.holding(offset)
         self.merges += theirs is not None and stored.header.next_offset > theirs.header.next_offset
         if unaware and self._is_misplaced(stored):
             self.misplaced_unawares(partition, offset)
@@ -224,7 +243,8 @@ class PartitionJudge:
 
     def _is_misplaced(self, stored: Stored) -> bool:
         """A batch was meant for the offset that is its sequence number, as long as there was no gap."""
-        out_of_step = stored.header.base_offset != stored.header.base_sequence and not self._content.has_gaps
+        gaps = self._content.has_gaps or self._history.told_lost
+        out_of_step = stored.header.base_offset != stored.header.base_sequence and not gaps
         return out_of_step or bool(self._history.differs(stored) and not self._alignment.is_filler(stored))
 
     def _judge_alignment(self, replica: Replica, stored: Stored) -> None:
@@ -293,7 +313,8 @@ class PartitionJudge:
     def _compare_views(self) -> None:
         """A consumer reads the same of both logs, whether or not it asks the target for committed records only."""
         target, source = self.target.partition, self.source.partition
-        if target is None or source is None or not (self._content.has_gaps or self._alignment.concerned):
+        concerned = self._content.has_gaps or self._alignment.concerned
+        if target is None or source is None or not concerned:
             return
         start = max(target.leader_replica.start, source.leader_replica.start)
         wanted = _from(start, view_of(source, committed=self.source.committed))
@@ -324,7 +345,7 @@ class PartitionJudge:
         replica, log = partition.leader_replica, self.source.log
         if not replica.end == replica.high_watermark == self.source.readable_end:
             return False
-        if replica.start > self.source.start and self._history.changed_at is None:
+        if replica.start > self._alignment.goal and self._history.changed_at is None:
             return False  # a source that was recreated starts at 0 again, whatever the target was aligned to
         state = (partition, partition.truth.epoch, replica.end, source, log[-1] if log else None)
         if state != self._found_identical and not any(map(self._history.differs_now, replica.batches)):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from heliograph.cluster import election
-from heliograph.controller import act, mirror
+from heliograph.controller import act, mirror, plan
 from heliograph.copier import lane as lane_module
 from heliograph.copier import merging, resynchroniser
 from heliograph.engine import lane_orders, lanes, starting
@@ -63,6 +63,7 @@ def in_the_place_of_the_outside(world: World) -> Iterator[None]:
             (election, "random", world.chance),
             (election, "call", call),
             (act, "create_topic", create_topic),
+            (plan, "CopySpec", world.spec_of),
             (lanes, "versions", lambda: _VERSIONS),
             (starting, "threading", SimpleNamespace(Thread=_AtOnce, Event=threading.Event)),
             (resynchroniser, "QUESTIONS_AT_ONCE", world.plan.conditions.questions_at_once),

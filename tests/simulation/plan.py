@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
+from heliograph.model.policy import OnLoss
+
 from .conditions import ORDINARY, UNBOUND, Bounds, Conditions
 from .gap_plan import (
     BARREN,
@@ -12,9 +14,11 @@ from .gap_plan import (
     LOUD_FAULTS,
     NO_GAPS,
     Gaps,
+    beginnings_of,
     faults_of,
     gaps_of,
     log_starts_of,
+    losses_of,
     styles_of,
 )
 from .merging_plan import NO_MERGING, Merging, codecs_of, merging_of
@@ -99,7 +103,8 @@ class Rhythm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """`transactions`: how its producers write (source_transactions.py). `log_start`: where its log starts at first."""
+    """`transactions`: how its producers write (source_transactions.py). `log_start`: where its log starts at first.
+    `begins`: where its mirror does (gap_plan.py), empty: there."""
 
     kind: str
     rhythm: Rhythm
@@ -107,6 +112,7 @@ class Content:
     codecs: str = PLAIN
     transactions: str = NO_TRANSACTIONS
     log_start: int = 0
+    begins: str = ""
 
     @property
     def has_gaps(self) -> bool:
@@ -153,23 +159,37 @@ def plan_of(seed: int) -> Plan:
 
 
 def with_gaps(plan: Plan) -> Plan:
-    """The same, but for transactions, log starts above 0, and what comes with them. Where only the sequence tells that
-    a record is too many, there are none: a gap takes no sequence. Nor are there transactions where drivers race, each
-    elected by a group of its own: attempts at a gap are given out by one group."""
-    styles, starts = styles_of(plan.seed, PARTITIONS), log_starts_of(plan.seed, PARTITIONS)
-    drawn = iter(zip(styles, starts, strict=True))
+    """The same, but for transactions, log starts above 0, mirrors that begin later, losses that are accepted, and what
+    comes with them. Where only the sequence tells that a record is too many, there are none: a gap takes no sequence.
+    Nor are there transactions, or accepted losses, where drivers race, each elected by a group of its own: attempts at
+    a gap are given out by one group."""
+    seed = plan.seed
+    drawn = iter(
+        zip(
+            styles_of(seed, PARTITIONS),
+            log_starts_of(seed, PARTITIONS),
+            beginnings_of(seed, PARTITIONS),
+            strict=True,
+        )
+    )
 
     def with_its(content: Content) -> Content:
-        style, start = next(drawn)
+        style, start, begins = next(drawn)
         if content.kind == "alike":
             return content
         if plan.loud and style in BARREN:
             style = NO_TRANSACTIONS  # a topic stops there: too little would be left to copy
-        return replace(content, transactions=NO_TRANSACTIONS if plan.racing else style, log_start=start)
+        style = NO_TRANSACTIONS if plan.racing else style
+        return replace(content, transactions=style, log_start=start, begins=begins)
 
     topics = tuple(tuple(map(with_its, topic)) for topic in plan.topics)
-    faults = sorted([*plan.faults, *faults_of(plan.seed, FAULTS_FROM_S, FAULTS_UNTIL_S)])
-    return replace(plan, topics=topics, faults=tuple(faults), gaps=gaps_of(plan.seed))
+    gaps = gaps_of(seed)
+    faults = [*plan.faults, *faults_of(seed, FAULTS_FROM_S, FAULTS_UNTIL_S)]
+    if plan.racing:
+        gaps = replace(gaps, on_loss=NO_GAPS.on_loss)
+    elif OnLoss.CONTINUE in gaps.on_loss:
+        faults += losses_of(seed, FAULTS_FROM_S, FAULTS_UNTIL_S)
+    return replace(plan, topics=topics, faults=tuple(sorted(faults)), gaps=gaps)
 
 
 def _plan_of(seed: int) -> Plan:

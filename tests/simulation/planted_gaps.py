@@ -12,10 +12,12 @@ from unittest.mock import patch
 
 from .gap_plans import (
     aligned,
+    begun_later,
     behind_gaps,
     handed_on,
     handed_on_and_refused,
     in_transactions,
+    losing,
     refused_in_bulk,
     without_room,
 )
@@ -109,6 +111,44 @@ def _over_when_filled() -> list[Any]:
     return [patch.object(copier, "fetched", go_on)]
 
 
+def _goal_is_the_sources_start() -> list[Any]:
+    """Where the mirror was told to begin is forgotten on the way."""
+
+    def goal_of(_begin_at: int | None, source_start: int) -> int:
+        return source_start
+
+    parts = ("model.admission", "copier.resync", "controller.verdict")
+    return [patch.object(_part(name), "goal_of", goal_of) for name in parts]
+
+
+def _lost_up_to_the_end() -> list[Any]:
+    """A position that cannot be fetched from means that all up to the source's end is gone."""
+    return [patch.object(_part("model.admission"), "_accepted_to", lambda facts: facts.source_end)]
+
+
+def _losses_are_not_told() -> list[Any]:
+    losses = _part("copier.losses").Losses
+    found = losses.found
+
+    def quietly(self: Any, position: int, lost_to: int | None) -> None:
+        found(self, position, lost_to)
+        self.untold = False
+
+    return [patch.object(losses, "found", quietly)]
+
+
+def _losses_are_filled_at_once() -> list[Any]:
+    """As other gaps are, behind records that the broker compares."""
+
+    def must_be_clear(copy: Any, fill: Any) -> bool:
+        known_ms = copy._state_ms
+        return fill is not None and (
+            fill.exclusive or known_ms is None or copy.spec.is_perishable(known_ms, copy._wall_ms)
+        )
+
+    return [patch.object(_part("copier.partition_copy").PartitionCopy, "_must_be_clear", must_be_clear)]
+
+
 def _bug(rule: str, without: str, patches: Callable[[], list[Any]], change: Any) -> Planted:
     return Planted(rule=rule, without=without, patches=patches, change=change)
 
@@ -167,5 +207,35 @@ GAPS = (
         "the first record is appended while fillers can be read",
         _over_when_filled,
         aligned,
+    ),
+    _bug(
+        "goal",
+        "a mirror begins where the source does, and not where it was told to",
+        _goal_is_the_sources_start,
+        begun_later,
+    ),
+    _bug(
+        "goal, deleted",
+        "records above the goal are deleted that the source holds as well as those below it",
+        _all_is_deleted,
+        begun_later,
+    ),
+    _bug(
+        "loss, start",
+        "a loss is inferred, and not read off the source's start",
+        _lost_up_to_the_end,
+        losing,
+    ),
+    _bug(
+        "loss, told",
+        "a loss is filled, and nobody is told",
+        _losses_are_not_told,
+        losing,
+    ),
+    _bug(
+        "loss, clear",
+        "a loss is filled while lost records that a former holder has sent may still arrive",
+        _losses_are_filled_at_once,
+        losing,
     ),
 )

@@ -20,12 +20,12 @@ Fates = Callable[[int], set[bool | None]]
 
 
 class SourceHistory:
-    """`changed_at`: from this offset on the source holds, or will hold, something else than it did. `fills_lost`: what
-    retention took before it was copied may be filled."""
+    """`changed_at`: from this offset on the source holds, or will hold, something else than it did. `told_lost`: which
+    offsets a copier has said it goes on without, because retention took them; only those may be filled so."""
 
-    def __init__(self, source: SourceLog, *, fills_lost: bool = False) -> None:
+    def __init__(self, source: SourceLog) -> None:
         self._source = source
-        self._fills_lost = fills_lost
+        self.told_lost: set[int] = set()
         self._fate = SourceFate(source)
         self._deleted: dict[int, Stored] = {}  # by each offset: what was there until retention took it
         self._former: dict[int, Stored] = {}  # by each offset: what was there before the source was changed
@@ -63,10 +63,10 @@ class SourceHistory:
 
     def _marks_more(self, offsets: range, fates: Fates) -> str:
         for offset in offsets:
-            lost = self._fills_lost and offset < self._source.start
-            if False not in fates(offset) and not lost:
+            gone = offset < self._source.start
+            if False not in fates(offset) and not (gone and offset in self.told_lost):
                 why = "the source has a record" if True in fates(offset) else "nothing is decided"
-                return f"is a marker at {offset}, where {why}"
+                return f"is a marker at {offset}, where {'nobody told of a loss' if gone else why}"
         return ""
 
     def _now(self, offset: int) -> list[Stored]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from heliograph.model.policy import Isolation
+from heliograph.model.policy import Isolation, OnLoss
 
 from .answers import Waiting
 from .by_hand import ByHand, label
@@ -161,7 +161,7 @@ def test_deleting_what_the_source_has_is_wrong() -> None:
     hand.fill(7)
     hand.delete(7)
     copy_all(hand, 20)
-    with pytest.raises(Wrong, match="though the source has those from 7 on"):
+    with pytest.raises(Wrong, match="though those from 7 on are to be kept"):
         hand.delete(8)
 
 
@@ -186,3 +186,90 @@ def test_what_retention_took_at_the_source_may_stay_on_the_target() -> None:
     copy_all(hand)
     assert hand.judge._identical()
     hand.judge._compare_views()
+
+
+def overtaken(hand: ByHand) -> tuple[int, int]:
+    """Retention takes what was not copied yet; which offsets."""
+    copy_all(hand, 20)
+    start = next(each.header.next_offset for each in hand.source.log if each.header.next_offset > 25)
+    at = hand.end
+    hand.source.retain_from(start)
+    return at, start
+
+
+CONTINUING = Gaps(on_loss=(OnLoss.CONTINUE, OnLoss.STOP))
+
+
+def test_a_loss_that_is_told_may_be_filled() -> None:
+    hand = ByHand(gaps=CONTINUING)
+    at, start = overtaken(hand)
+    hand.judge.told_of_loss(at, start)
+    while hand.end < start:
+        hand.mark(label(hand.end))
+    copy_all(hand)
+    assert hand.judge._identical()
+    hand.judge._compare_views()
+
+
+def test_a_loss_of_which_not_all_is_told_is_wrong() -> None:
+    hand = ByHand(gaps=CONTINUING)
+    at, start = overtaken(hand)
+    hand.judge.told_of_loss(at, start - 1)
+    while hand.end < start - 1:
+        hand.mark(label(hand.end))
+    with pytest.raises(Wrong, match="nobody told of a loss"):
+        hand.mark(label(hand.end))
+
+
+def test_who_gives_up_what_the_source_still_has_is_wrong() -> None:
+    hand = ByHand(gaps=CONTINUING)
+    at, start = overtaken(hand)
+    with pytest.raises(Wrong, match="are said to be lost"):
+        hand.judge.told_of_loss(at, start + 1)
+
+
+def test_who_gives_up_a_loss_that_nobody_accepted_is_wrong() -> None:
+    hand = ByHand()
+    at, start = overtaken(hand)
+    with pytest.raises(Wrong, match="are said to be lost"):
+        hand.judge.told_of_loss(at, start)
+
+
+def goal_of(hand: ByHand) -> int:
+    """The mirror of the first partition begins in the middle of what its source holds."""
+    goal = hand.source.log[9].header.base_offset
+    hand.world.goals[hand.judge.key] = goal
+    return goal
+
+
+def test_fillers_below_the_goal_may_stand_where_the_source_has_records() -> None:
+    hand = ByHand()
+    goal = goal_of(hand)
+    hand.fill(goal)
+    hand.delete(goal)
+    copy_all(hand)
+    assert hand.judge._identical()
+    hand.judge._compare_views()
+
+
+def test_fillers_above_the_goal_are_wrong() -> None:
+    hand = ByHand()
+    with pytest.raises(Wrong, match="P2"):
+        hand.fill(goal_of(hand) + 1)
+
+
+def test_a_record_below_the_goal_is_wrong() -> None:
+    hand = ByHand()
+    goal_of(hand)
+    with pytest.raises(Wrong, match="though the mirror begins at"):
+        hand.copy(0)
+
+
+def test_deleting_above_the_goal_is_wrong() -> None:
+    hand = ByHand()
+    goal = goal_of(hand)
+    hand.fill(goal)
+    hand.delete(goal)
+    copy_all(hand)
+    with pytest.raises(Wrong, match="are to be kept"):
+        hand.delete(goal + 1)

@@ -15,6 +15,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from heliograph.copier.spec import CopySpec
+from heliograph.engine.frames import Message
+from heliograph.model.events import Event
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition, TopicPartition
 from heliograph.model.partition_status import PartitionStatus
@@ -22,7 +25,7 @@ from heliograph.model.policy import Isolation
 from heliograph.model.settings import Settings, SparkSettings
 
 from .faults import Faults
-from .gap_plan import Gaps
+from .gap_plan import MIDDLE, Gaps
 from .group_side import SimGroup
 from .judge import PartitionJudge, Wrong
 from .long_poll import WaitingFetch
@@ -120,6 +123,7 @@ class World(Schedule):
         }
         self._first_sizes = dict(self.sizes)
         self.judges: list[PartitionJudge] = []
+        self.goals: dict[MirrorPartition, int] = {}  # where mirrors begin: what a driver has written down
         self.clusters["nyc"].takes_markers = plan.gaps.may_mark
         for link, contents in zip(self.links, plan.topics, strict=True):
             self._make_topics(link, contents)
@@ -187,6 +191,36 @@ class World(Schedule):
     def problem(self, context: dict[str, Any]) -> None:
         """Something that production code must never meet."""
         self._problem = self._problem or context
+
+    # -- goals and losses
+
+    def resolve_goals(self, link: Link) -> None:
+        """A driver looks at the link for the first time: from now on it is known where each mirror begins."""
+        for judge in self.judges:
+            if judge.key.link == link.name and judge.key not in self.goals and judge.source.partition:
+                self.goals[judge.key] = self._resolved(judge)
+
+    def _resolved(self, judge: PartitionJudge) -> int:
+        end, begins = judge.source.readable_end, judge.begins
+        borders = [each.header.base_offset for each in judge.source.log if each.header.base_offset < end]
+        if begins == MIDDLE and borders:
+            return borders[len(borders) // 2]
+        return end if begins else 0
+
+    def spec_of(self, *, partition: MirrorPartition, **others: Any) -> CopySpec:
+        """As a plan makes it, with what is written down of the partition."""
+        return CopySpec(partition=partition, begin_at=self.goals.get(partition) or None, **others)
+
+    def hear_of_losses(self, message: Message) -> None:
+        """A driver hears this of a lane."""
+        for told in message.get("occurrences", ()):
+            if told["code"] == Event.LOSS_ACCEPTED:
+                (judge,) = (
+                    each
+                    for each in self.judges
+                    if (each.key.link, each.key.partition) == (told["link"], told["partition"])
+                )
+                judge.told_of_loss(told["first_offset"], told["next_offset"])
 
     # -- clocks and chances
 
