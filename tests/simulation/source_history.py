@@ -64,7 +64,9 @@ class SourceHistory:
     def _marks_more(self, offsets: range, fates: Fates) -> str:
         for offset in offsets:
             gone = offset < self._source.start
-            if False not in fates(offset) and not (gone and offset in self.told_lost):
+            # What was gone once may be there again in a source that was recreated since.
+            lost = offset in self.told_lost and (gone or fates == self._fate.ever)
+            if False not in fates(offset) and not lost:
                 why = "the source has a record" if True in fates(offset) else "nothing is decided"
                 return f"is a marker at {offset}, where {'nobody told of a loss' if gone else why}"
         return ""

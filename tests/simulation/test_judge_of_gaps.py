@@ -211,6 +211,23 @@ def test_a_loss_that_is_told_may_be_filled() -> None:
     hand.judge._compare_views()
 
 
+def test_a_loss_was_one_though_its_source_was_recreated_since() -> None:
+    hand = ByHand(gaps=CONTINUING)
+    at, start = overtaken(hand)
+    hand.judge.told_of_loss(at, start)
+    while hand.end < start:
+        hand.mark(label(hand.end))
+    hand.judge.source_changed(0)
+    hand.source.delete()
+    hand.source.create()
+    hand.source.lengthen(60)
+    assert hand.source.start == 0
+    marker = hand.partition.leader_replica.holding(at)
+    assert marker is not None
+    assert not hand.judge._history.differs(marker)
+    assert hand.judge._history.differs_now(marker)
+
+
 def test_a_loss_of_which_not_all_is_told_is_wrong() -> None:
     hand = ByHand(gaps=CONTINUING)
     at, start = overtaken(hand)
