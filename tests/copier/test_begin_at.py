@@ -168,12 +168,12 @@ def goal_at(begin_at: int | None) -> CopySpec:
     return replace(SPEC, begin_at=begin_at)
 
 
-def aligned_to(filled: int, **changed: int) -> Logs:
+def aligned_to(filled: int) -> Logs:
     """The source holds [0, 6) in three batches, the target so many fillers."""
     view = memoryview(
         filler_batch(filled, producer_id=OURS, producer_epoch=0, base_sequence=0, timestamp_ms=NOW_MS)
     )
-    return Logs(log_of([2, 3, 1]), [(read_header(view), view)], state(filled - 1), **changed)
+    return Logs(log_of([2, 3, 1]), [(read_header(view), view)], state(filled - 1))
 
 
 def test_a_goal_that_was_forgotten_stops_the_partition_and_says_so() -> None:

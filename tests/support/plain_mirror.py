@@ -14,6 +14,8 @@ from heliograph.copier.lane import Lane
 from heliograph.copier.lane_clusters import LaneClusters
 from heliograph.copier.lease import Lease
 from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.spec import CopySpec
+from heliograph.model.events import Trouble
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.settings import Settings
@@ -38,20 +40,36 @@ def settled(copies: Copies) -> bool:
     return all(c.state in (PartitionState.CAUGHT_UP, PartitionState.STOPPED) for c in copies.values())
 
 
+def planned_specs(todo: Plan) -> list[CopySpec]:
+    return [copy.spec for copy in todo.copies]
+
+
 def mirror_plainly(
-    settings: Settings, until: Callable[[Copies], bool] = settled, timeout_s: float = LIMIT_S
+    settings: Settings,
+    until: Callable[[Copies], bool] = settled,
+    timeout_s: float = LIMIT_S,
+    *,
+    specs: Callable[[Plan], list[CopySpec]] = planned_specs,
+    heard: list[Trouble] | None = None,
 ) -> tuple[Plan, Copies]:
-    """Plan, create topics, copy until the condition holds; the plan and how the partitions ended."""
-    return asyncio.run(_mirror(settings, until, timeout_s))
+    """Plan, create topics, copy until the condition holds; the plan and how the partitions ended. `specs`: what is
+    copied, and how, if that is not as planned. `heard`: takes what copies tell, as a driver does."""
+    return asyncio.run(_mirror(settings, until, timeout_s, specs, heard))
 
 
 async def _mirror(
-    settings: Settings, until: Callable[[Copies], bool], timeout_s: float
+    settings: Settings,
+    until: Callable[[Copies], bool],
+    timeout_s: float,
+    specs: Callable[[Plan], list[CopySpec]],
+    heard: list[Trouble] | None,
 ) -> tuple[Plan, Copies]:
     async with planned_lane(settings) as (todo, lane, links):
-        links.assign([copy.spec for copy in todo.copies])
+        links.assign(specs(todo))
         async with asyncio.timeout(timeout_s):
             while not until(lane.copies):
+                if heard is not None:
+                    heard += [each for copy in lane.copies.values() for each in copy.take_notices()]
                 grant_attempts(lane)
                 await asyncio.sleep(POLL_S)
         await lane.drain()
