@@ -6,10 +6,6 @@ Goes when the link's own group goes (cluster/leader_group.py).
 from __future__ import annotations
 
 import contextlib
-import io
-import subprocess
-import sys
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,31 +19,9 @@ from tests.support.topics import create_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.faults, pytest.mark.slow]
 
-ROOT = Path(__file__).parents[2]
-BEFORE = "14226e4"  # the last commit that elected by the link's name alone
-NEEDED_BEFORE = ("pandas", "pyarrow")  # and not by this version
 PARTITIONS, RECORDS = 4, 2_000
 DAYS_MS = 3 * 86_400_000  # records so old that only the election keeps copies apart
 TAKE_OVER_S = 180.0  # old records wait until nothing of the other run can arrive any more
-
-
-@pytest.fixture(scope="module")
-def code_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    git = ("git", "-C", str(ROOT), "archive", BEFORE, "src", "constraints.txt")
-    packed = subprocess.run(git, capture_output=True, check=False)
-    if packed.returncode != 0:
-        pytest.skip(
-            f"commit {BEFORE} is not in this clone (a shallow one?): {packed.stderr.decode().strip()}"
-        )
-    directory = tmp_path_factory.mktemp("before")
-    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
-        archive.extractall(directory, filter="data")
-    code = directory / "src"
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run(
-        [*pip, "--target", str(code), "-c", str(directory / "constraints.txt"), *NEEDED_BEFORE], check=True
-    )
-    return code
 
 
 class Pair:
