@@ -21,6 +21,7 @@ ASYNC_KAFKA_LIMIT_S = 300.0
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the tests that take minutes each")
+    parser.addoption("--fault-seeds", type=int, default=3, help="how many seeds tests of mixed faults run")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

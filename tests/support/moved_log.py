@@ -19,15 +19,21 @@ CHECKPOINTS = (
 )
 
 
-def create_moved_topic(cluster: LabCluster, topic: str, start_offset: int, **configs: str) -> None:
-    """One partition that starts, and ends, at this offset."""
+def create_moved_topic(
+    cluster: LabCluster, topic: str, start_offset: int, *, partitions: int = 1, **configs: str
+) -> None:
+    """Partitions that start, and end, at this offset."""
     create_topic(
-        cluster.bootstrap_servers, topic, configs={k.replace("_", "."): v for k, v in configs.items()}
+        cluster.bootstrap_servers,
+        topic,
+        partitions,
+        configs={k.replace("_", "."): v for k, v in configs.items()},
     )
     (broker,) = cluster.brokers
     broker.stop()
     data = broker.directory / "data"
-    _move(data / f"{topic}-0", start_offset)
+    for number in range(partitions):
+        _move(data / f"{topic}-{number}", start_offset)
     for name in CHECKPOINTS:
         _forget(data / name, topic)
     broker.start()

@@ -17,11 +17,13 @@ TIMEOUT_S = 30.0
 
 
 class TransactionalWriter:
-    """One transactional producer; every `write` is in the log when it returns."""
+    """One transactional producer; every `write` is in the log when it returns. `committed`: so many records."""
 
     def __init__(self, bootstrap: str, name: str, **settings: Any) -> None:
         self._name = name
         self._written = 0
+        self._open_records = 0
+        self.committed = 0
         self.transactional_id = f"{name}-{uuid.uuid4().hex[:8]}"
         self._client: Any = Producer(
             {"bootstrap.servers": bootstrap, "transactional.id": self.transactional_id, **settings}
@@ -36,16 +38,22 @@ class TransactionalWriter:
         for _ in range(records):
             self._written += 1
             self._client.produce(topic, f"{self._name} {self._written}".encode(), partition=partition)
+        self._open_records += records
         left = self._client.flush(TIMEOUT_S)
         assert not left, f"{left} records of {self._name} were not written"
 
     def commit(self) -> None:
         self._client.commit_transaction(TIMEOUT_S)
-        self.is_open = False
+        self.committed += self._open_records
+        self._ended()
 
     def abort(self) -> None:
         self._client.abort_transaction(TIMEOUT_S)
+        self._ended()
+
+    def _ended(self) -> None:
         self.is_open = False
+        self._open_records = 0
 
 
 @contextmanager
