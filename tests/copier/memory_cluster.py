@@ -166,7 +166,7 @@ class MemoryCluster:
         return Batches(
             headers=tuple(each.header for each in stored),
             views=tuple(memoryview(bytearray(each.data)) for each in stored),
-            aborted=tuple(log.aborted) if committed else (),
+            aborted=log.aborted_from(first_offset) if committed else (),
         )
 
     async def _led(self, where: TopicPartition) -> MemoryLog:
@@ -245,7 +245,7 @@ class MemoryCluster:
         watermark = log.span.high_watermark
         size_bytes = len(records)
         view = memoryview(bytearray(records.ljust(self.buffer_bytes, b"\0") if records else b""))[:size_bytes]
-        aborted = tuple(log.aborted)
+        aborted = log.aborted_from(want.next_offset)
         return FetchedPartition(
             *where, error, watermark, log.stable_end, log.start, -1, view, None, None, aborted
         )

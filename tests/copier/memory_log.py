@@ -88,6 +88,23 @@ class MemoryLog:
         )
         return ErrorCode.NONE
 
+    def aborted_from(self, offset: int) -> tuple[tuple[int, int], ...]:
+        """As a broker lists them: those that end at this offset or later."""
+        return tuple(each for each in self.aborted if self._abort_of(*each) >= offset)
+
+    def _abort_of(self, producer_id: int, first_offset: int) -> int:
+        """Where the transaction ends."""
+        return next(
+            (
+                stored.header.base_offset
+                for stored in self.batches
+                if stored.header.is_control
+                and stored.header.producer_id == producer_id
+                and stored.header.base_offset > first_offset
+            ),
+            self.end,
+        )
+
     @property
     def stable_end(self) -> int:
         watermark = self.end - self.held_back

@@ -69,11 +69,18 @@ class MemoryTransactions:
         self._of(name).open_at = where
 
     def abort(self, name: str) -> None:
-        """What is open; also by the coordinator itself, when it has been open for too long."""
+        """What is open."""
         known = self._of(name)
         where, known.open_at = known.open_at, None
         if where is not None:
             self.write_marker(name, where)
+
+    def time_out(self, name: str) -> None:
+        """It was open for too long: who has begun it can do nothing more."""
+        known = self._of(name)
+        if known.open_at is not None:
+            known.epoch += 1
+            self.abort(name)
 
     def write_marker(self, name: str, where: TopicPartition) -> None:
         known = self._of(name)

@@ -7,6 +7,7 @@ import itertools
 
 import pytest
 
+from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.copier.lease import Lease
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.model.errors import BrokerRefused, Disconnected
@@ -291,9 +292,9 @@ async def test_a_coordinator_that_hangs_holds_up_nobody_who_needs_no_transaction
 
         honest = it.target.fence_fills
 
-        async def fence(name: str):  # type: ignore[no-untyped-def]
+        async def fence(transactional_id: str) -> FillProducer:
             await answer.wait()
-            return await honest(name)
+            return await honest(transactional_id)
 
         it.target.fence_fills = fence  # type: ignore[method-assign]
         waiting = [it.assign(partition, fill_way=BY_TRANSACTIONS) for partition in range(40)]

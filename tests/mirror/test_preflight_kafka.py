@@ -32,6 +32,7 @@ from heliograph.controller.event_writer import EventWriter, events_targets
 from heliograph.controller.finding import Finding
 from heliograph.controller.preflight import preflight_links
 from heliograph.lab.cluster import LabCluster
+from heliograph.lab.settings import free_ports
 from heliograph.model.errors import BrokerRefused
 from heliograph.model.events import Event, Severity
 from heliograph.model.fill_way import transactional_id, transactional_prefix
@@ -120,6 +121,22 @@ def _name_super_users(cluster: LabCluster, users: str) -> None:
     lines = [line for line in settings.read_text().splitlines() if not line.startswith("super.users=")]
     settings.write_text("\n".join([*lines, f"super.users={users}"]) + "\n")
     broker.start()
+
+
+def _name_brokers(cluster: LabCluster) -> None:
+    """From its next start on brokers are no strangers to each other, either: a coordinator of transactions has markers
+    written by leaders, and needs the right to it as a client does."""
+    (broker,) = cluster.brokers
+    settings = broker.directory / "server.properties"
+    values = dict(line.split("=", 1) for line in settings.read_text().splitlines())
+    (port,) = free_ports(1)
+    values["listeners"] += f",BROKERS://127.0.0.1:{port}"
+    values["advertised.listeners"] += f",BROKERS://127.0.0.1:{port}"
+    values["listener.security.protocol.map"] += ",BROKERS:SASL_PLAINTEXT"
+    values["inter.broker.listener.name"] = "BROKERS"
+    values["sasl.mechanism.inter.broker.protocol"] = "PLAIN"
+    values["listener.name.brokers.plain.sasl.jaas.config"] = _JAAS
+    settings.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
 
 
 def check(source: str, target: str, topics: list[str], **link: Any) -> tuple[Finding, ...]:
@@ -384,6 +401,7 @@ def test_without_the_right_to_write_markers_transactions_fill_gaps_or_nothing_do
         _allow_mirroring(guarded, "emptied", prefixed=True)
         _allow_own_topics(guarded)
         guarded.allow(ResourceType.TRANSACTIONAL_ID, f"{prefix}emptied", AclOperation.WRITE, prefixed=True)
+        _name_brokers(cluster)
         _take_from_super_users(cluster)
         marked = settings_for(source, target, ["marked"])
         emptied = settings_for(source, target, ["emptied"])

@@ -14,6 +14,7 @@ from heliograph.cluster.properties import parse_properties
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.event_writer import EventWriter
 from heliograph.controller.finding import Finding
+from heliograph.controller.gap_filling import UNREAD, GapFilling
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.model.admission import LastBatch
 from heliograph.model.errors import BrokerRefused, ClusterUnreachable, ProtocolError, RequestFailed
@@ -87,13 +88,10 @@ class DriverClusters(Clusters):
         """To nowhere: what is told is judged as it is told."""
         return EventWriter((), outbox)
 
-    async def _observe(
-        self,
-        link: Link,
-        only: Collection[str] | None = None,
-        *,
-        gaps: bool = False,  # noqa: ARG002 - by markers, in every world
-    ) -> LinkSnapshot:
+    async def _gap_filling(self, _seen: LinkSnapshot) -> GapFilling:
+        return UNREAD  # markers are tried, as where nobody says anything
+
+    async def _observe(self, link: Link, only: Collection[str] | None = None) -> LinkSnapshot:
         nodes = self._world.clusters[link.target].answering
         client = cast(DriverClient, self.target(link.name))
         try:

@@ -31,7 +31,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 from zlib import crc32
 
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
@@ -68,7 +69,8 @@ ELSEWHERE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAI
 PASSING = ELSEWHERE | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
-class FillProducer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FillProducer:
     """What a coordinator gave to a transactional id; with it, and until the next one, transactions can be begun."""
 
     producer_id: int

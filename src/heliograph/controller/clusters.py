@@ -12,7 +12,7 @@ from heliograph.cluster.own_topics import OwnTopics
 from heliograph.cluster.properties import parse_properties
 from heliograph.controller.event_writer import EventWriter, events_targets
 from heliograph.controller.finding import Finding
-from heliograph.controller.gap_filling import read_gap_filling
+from heliograph.controller.gap_filling import GapFilling, GapWay, read_gap_filling
 from heliograph.controller.limited_properties import limited_properties
 from heliograph.controller.observe import observe
 from heliograph.controller.preflight import preflight_links
@@ -78,7 +78,7 @@ class Clusters:
         return self._clients[link, "source"]
 
     async def observe(self) -> Sequence[LinkSnapshot]:
-        return await asyncio.gather(*(self._observe(link, gaps=True) for link in self._settings.links))
+        return await asyncio.gather(*(self._observe_all(link) for link in self._settings.links))
 
     async def survey(self) -> Sequence[LinkSnapshot | LinkAway]:
         """In place of `connect` and `observe`: a cluster that is away leaves the other links to be seen."""
@@ -100,7 +100,7 @@ class Clusters:
 
     async def observe_link(self, name: str, only: Collection[str] | None = None) -> LinkSnapshot:
         """`only`: of these source topics."""
-        return await self._observe(self.link(name), only, gaps=True)
+        return await self._observe_all(self.link(name), only)
 
     async def preflight(self, snapshots: Sequence[LinkSnapshot]) -> tuple[Finding, ...]:
         """What is missing for the links to work; reads only."""
@@ -123,17 +123,21 @@ class Clusters:
         """What writes all that is told to the targets; the clusters must be connected."""
         return EventWriter(events_targets(self._settings.links, self.target), outbox)
 
-    async def _observe(
-        self, link: Link, only: Collection[str] | None = None, *, gaps: bool = False
-    ) -> LinkSnapshot:
-        """`gaps`: how they will be filled is asked, too; who only looks need not know."""
-        target = self.target(link.name)
+    async def _observe_all(self, link: Link, only: Collection[str] | None = None) -> LinkSnapshot:
+        """Also how gaps will be filled, which who only looks need not know."""
+        seen = await self._observe(link, only)
+        return replace(seen, gaps=await self._gap_filling(seen))
+
+    async def _gap_filling(self, seen: LinkSnapshot) -> GapFilling:
         try:
-            seen = await observe(link, self.source(link.name), target, only)
-            if not gaps:
-                return seen
-            filling = await read_gap_filling(target, seen.source_cluster_id, seen.target_names)
-            return replace(seen, gaps=filling)
+            target = self.target(seen.link.name)
+            return await read_gap_filling(target, seen.source_cluster_id, seen.target_names)
+        except (RequestFailed, ProtocolError) as problem:
+            return GapFilling(way=GapWay.UNKNOWN, problem=problem.message)
+
+    async def _observe(self, link: Link, only: Collection[str] | None = None) -> LinkSnapshot:
+        try:
+            return await observe(link, self.source(link.name), self.target(link.name), only)
         except (RequestFailed, ProtocolError) as problem:
             raise ClusterUnreachable(
                 f"a cluster answered but could not be read: {problem.message}",

@@ -103,8 +103,8 @@ def _resynchronise(spec: CopySpec, producer: FillProducer | None, *, gaps_filled
     producers, target = yield from _settled(spec)
     source = yield from _readable_source(target.end)
     own = producers.get(spec.producer_id)
-    markers = OwnMarkers(producer.producer_id if producer else None, producers.keys())
-    tail = yield from read_tail(spec, target, markers, enough_at=source.start if own else 0)
+    own_markers = OwnMarkers(producer.producer_id if producer else None, producers.keys())
+    tail = yield from read_tail(spec, target, own_markers, enough_at=source.start if own else 0)
     if tail.data is not None and tail.data[0].is_log_append_time:
         raise stamped(tail.data[0].base_offset)
     marks = marks_of(spec, producers, target.end)
