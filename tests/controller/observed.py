@@ -56,8 +56,16 @@ def source_topic(name: str = "orders", sights: Sequence[PartitionSight] = (), **
     return SourceTopic(name=name, **values)
 
 
-def target_topic(name: str = "orders", partitions: int = 1, **effective: str) -> TargetTopic:
-    return TargetTopic(name=name, partitions=partitions, config=config(None, **effective))
+def target_topic(
+    name: str = "orders",
+    partitions: int = 1,
+    *,
+    topic_id: str = "",
+    own: Mapping[str, str] | None = None,
+    **effective: str,
+) -> TargetTopic:
+    values = config(own, **effective)
+    return TargetTopic(name=name, partitions=partitions, config=values, topic_id=topic_id)
 
 
 def snapshot(

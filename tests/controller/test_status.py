@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from heliograph.controller.board import Board
 from heliograph.controller.drivership import Role, Seeking, Standby
 from heliograph.controller.lane_keeper import LaneView
+from heliograph.controller.ledger_sight import LedgerSight
+from heliograph.controller.ledger_word import LedgerWords
 from heliograph.controller.live_document import live_document
 from heliograph.controller.mirror import Mirror
 from heliograph.controller.observe import BEING_WRITTEN
@@ -24,8 +26,10 @@ from heliograph.controller.plan import AwaitPartition
 from heliograph.controller.snapshot import LinkAway, LinkSnapshot, PartitionSight
 from heliograph.controller.status import status_document
 from heliograph.interface.cli import output
+from heliograph.model.command import CommandState
 from heliograph.model.errors import ClusterUnreachable
 from heliograph.model.events import Event
+from heliograph.model.ledger import LedgerState, Row, RowKind, RowName
 from heliograph.model.occurrence import decode_occurrence
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition_status import Aligning, Document
@@ -498,3 +502,41 @@ def test_a_partition_that_waits_for_its_topic_is_pending_with_the_line_that_crea
     row = row_of(source_sight(0, 100), live=told(Board([], [], [awaited])))
     assert (row["state"], row["hint"], row["lag_records"]) == ("pending", "kafka-topics.sh --create", 100)
     assert "create_topics: false" in row["error"]
+
+
+# -- what is recorded
+
+
+def recorded(**stop: str) -> dict[str, LedgerSight]:
+    state = LedgerState()
+    name = RowName(source_cluster_id=SF_ID, target_topic="orders", partition=0, kind=RowKind.STOP)
+    fields = {"code": "lost", "message": "offsets 5 to 9 are gone", "hint": "resume it", **stop}
+    state.put(Row(name=name, term=1, fields=fields))
+    return {LINK.name: LedgerSight(words=LedgerWords(state, CommandState(), SF_ID))}
+
+
+def with_ledger(ledgers: dict[str, LedgerSight], live: Iterable[Document] = ()) -> Any:
+    seen = snapshot(
+        source_topic(sights=[mirrored_sight(source_end=100, target_end=90)]),
+        targets=[target_topic(topic_id="now")],
+    )
+    made = asyncio.run(status_document([seen], clusters_of(Source()), live, NOW, ledgers))
+    return made["links"][0]
+
+
+def test_a_stop_that_is_recorded_is_shown_where_no_mirror_runs() -> None:
+    link = with_ledger(recorded(target_topic_id="now"))
+    (row,) = link["partitions"]
+    assert (link["state"], row["state"]) == ("stopped", "stopped")
+    assert (row["error"], row["hint"], row["lag_records"]) == ("offsets 5 to 9 are gone", "resume it", 10)
+
+
+def test_a_stop_of_a_target_topic_that_is_gone_is_not_shown() -> None:
+    assert with_ledger(recorded(target_topic_id="before"))["state"] == "unknown"
+
+
+def test_the_word_of_a_running_mirror_counts_more_than_what_is_recorded() -> None:
+    board = Board([copy(partition())], [])
+    board.report(0, progress(partition(), 90))
+    (row,) = with_ledger(recorded(target_topic_id="now"), told(board))["partitions"]
+    assert (row["state"], row["error"]) == ("copying", None)

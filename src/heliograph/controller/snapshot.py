@@ -44,6 +44,8 @@ class SourceTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTopic:
+    """`topic_id`: empty before Kafka 2.8."""
+
     name: str
     partitions: int
     config: TopicConfig
@@ -82,6 +84,11 @@ class LinkSnapshot:
     def cluster_ids(self) -> tuple[str, str]:
         """Source and target: what tells this link from another of the same name."""
         return self.source_cluster_id, self.target_cluster_id
+
+    def target_topic_id(self, target_topic: str) -> str:
+        """Empty where it is not there."""
+        found = self.targets.get(target_topic)
+        return found.topic_id if found else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

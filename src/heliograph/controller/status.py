@@ -1,13 +1,14 @@
 """The status document (heliograph.status/1): what both clusters show, with what a running mirror adds.
 
 `next_offset` comes from what is durable on the target, so the lag is right whether or not a mirror runs. What only
-a running mirror knows is null without one, and the state is `unknown`. Of a link whose cluster is away a running
-mirror's word is all there is.
+a running mirror knows is null without one, and the state is `unknown`, unless the target's ledger says that the
+partition is stopped or paused. Where a running mirror speaks, its word counts. Of a link whose cluster is away it is
+all there is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,34 +17,66 @@ from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.log_reads import read_batch
 from heliograph.controller.clusters import Clusters
+from heliograph.controller.ledger_sight import LedgerSight, nothing_recorded
+from heliograph.controller.ledger_word import as_recorded
 from heliograph.controller.live_document import Surveyed, heard
 from heliograph.controller.snapshot import LinkAway, LinkSnapshot, PartitionSight
 from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.link_status import LinkStatus, published_link
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.partition_status import Document, PartitionStatus
+from heliograph.model.states import PartitionState
 
 SCHEMA = "heliograph.status/1"
 READS_AT_ONCE = 64
 
 
 async def status_document(
-    surveyed: Iterable[Surveyed], clusters: Clusters, live: Iterable[Document], now: datetime
+    surveyed: Iterable[Surveyed],
+    clusters: Clusters,
+    live: Iterable[Document],
+    now: datetime,
+    ledgers: Mapping[str, LedgerSight] | None = None,
 ) -> Document:
-    """`live`: the answers of running mirrors."""
+    """`live`: the answers of running mirrors. `ledgers`: by link."""
+    surveyed = list(surveyed)
+    links = await link_statuses(surveyed, clusters, live, now)
+    recorded = (
+        _recorded(seen, link, (ledgers or {}).get(link.link, nothing_recorded()))
+        for seen, link in zip(surveyed, links, strict=True)
+    )
+    return {
+        "schema": SCHEMA,
+        "at": now.astimezone(UTC).isoformat(timespec="milliseconds"),
+        "links": [published_link(link) for link in recorded],
+    }
+
+
+async def link_statuses(
+    surveyed: Iterable[Surveyed], clusters: Clusters, live: Iterable[Document], now: datetime
+) -> list[LinkStatus]:
+    """What clusters and running mirrors say, and no ledger."""
     by_link = {seen.link.name: seen for seen in surveyed}
     told = heard(live, by_link)
-    links = [
+    return [
         _away(seen, _told_of(seen, told))
         if isinstance(seen, LinkAway)
         else await _observed(seen, clusters.source(name), _told_of(seen, told), now)
         for name, seen in by_link.items()
     ]
-    return {
-        "schema": SCHEMA,
-        "at": now.astimezone(UTC).isoformat(timespec="milliseconds"),
-        "links": [published_link(link) for link in links],
-    }
+
+
+def _recorded(seen: Surveyed, status: LinkStatus, ledger: LedgerSight) -> LinkStatus:
+    if isinstance(seen, LinkAway):
+        return status
+
+    def row(known: PartitionStatus) -> PartitionStatus:
+        if known.state is not PartitionState.UNKNOWN and known.held_by is None:
+            return known
+        target = known.partition.target
+        return as_recorded(known, ledger.words.of(*target, seen.target_topic_id(target.topic)))
+
+    return replace(status, partitions=tuple(map(row, status.partitions)))
 
 
 def _told_of(seen: Surveyed, told: dict[str, LinkStatus]) -> LinkStatus:

@@ -21,6 +21,7 @@ _ATTENTION = (
     PartitionState.PENDING,
     PartitionState.ALIGNING,
     PartitionState.COPYING,
+    PartitionState.PAUSED,
     PartitionState.CAUGHT_UP,
 )
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -52,6 +54,7 @@ def command(
 
 async def _status(settings: Settings) -> dict[str, Any]:
     from heliograph.controller.clusters import Clusters
+    from heliograph.controller.ledger_sight import look_at_ledgers
     from heliograph.controller.live_socket import ask_all
     from heliograph.controller.status import status_document
 
@@ -59,9 +62,16 @@ async def _status(settings: Settings) -> dict[str, Any]:
     try:
         surveyed = await clusters.survey()
         live = await asyncio.to_thread(ask_all)
-        return await status_document(surveyed, clusters, live, datetime.now(UTC))
+        ledgers = await look_at_ledgers(clusters, surveyed)
+        warn({sight.problem for sight in ledgers.values()})
+        return await status_document(surveyed, clusters, live, datetime.now(UTC), ledgers)
     finally:
         await clusters.aclose()
+
+
+def warn(problems: Iterable[str | None]) -> None:
+    for problem in sorted(filter(None, problems)):
+        print(f"warning: {problem}", file=sys.stderr)
 
 
 def _table(document: dict[str, Any]) -> Any:
