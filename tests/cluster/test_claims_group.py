@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from heliograph.cluster.claims_group import ClaimsGroup, claims_group_of
+from heliograph.cluster.claims_group import ClaimsGroup, claims_group_of, read_runner
 from heliograph.cluster.standing import Placed, Seeking, Term
 from heliograph.model.claims import Claim, Claims, UnreadClaim
 from heliograph.model.errors import ProtocolError
@@ -272,3 +272,9 @@ def test_a_long_list_of_topics_stays_small_in_what_brokers_keep() -> None:
         map(len, leader.assign(Term(generation=1, member="m0"), members).values())
     )
     assert kept < 700_000
+
+
+def test_a_stranger_reads_who_a_member_is_and_nothing_else() -> None:
+    assert read_runner(ClaimsGroup("desk", 7, []).metadata()) == ("desk", 7)
+    assert read_runner(b"") is None
+    assert read_runner(b'{"host": 5, "pid": 1}') is None

@@ -101,6 +101,15 @@ class ClaimsGroup:
         self._given_up.append(member)
 
 
+def read_runner(metadata: bytes) -> tuple[str, int] | None:
+    """Host and process of the run that says this of itself; None: it cannot be read."""
+    try:
+        said = json.loads(metadata)
+        return _text(said["host"]), _whole(said["pid"])
+    except _UNREADABLE:
+        return None
+
+
 def _claim_as_told(claim: Claim) -> dict[str, Any]:
     return {
         "link": claim.link,
