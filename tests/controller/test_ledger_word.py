@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -9,7 +10,7 @@ import pytest
 
 from heliograph.controller.ledger_word import SILENT, LedgerWord, LedgerWords, as_recorded
 from heliograph.model.command import Command, CommandState, Outcome, Subject, Wish, encode_command
-from heliograph.model.ledger import LedgerState, Row, RowKind, RowName
+from heliograph.model.ledger import WHOLE_TOPIC, LedgerState, Row, RowKind, RowName
 from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.states import PartitionState, StopReason
 
@@ -27,8 +28,8 @@ PAUSE = Command(
 )
 
 
-def row(kind: RowKind, fields: dict[str, object], topic: str = "orders") -> Row:
-    name = RowName(source_cluster_id=SF_ID, target_topic=topic, partition=0, kind=kind)
+def row(kind: RowKind, fields: Mapping[str, object]) -> Row:
+    name = RowName(source_cluster_id=SF_ID, target_topic="orders", partition=0, kind=kind)
     return Row(name=name, term=1, fields=fields)
 
 
@@ -86,7 +87,8 @@ def test_a_pause_that_was_refused_or_taken_back_does_not_count() -> None:
 
 def test_an_answer_to_another_command_is_none() -> None:
     told = word(answered(Outcome.REFUSED), commands=(replace(PAUSE, id="2"),))
-    assert told.answer is None
+    assert told.copying is not None
+    assert told.copying.answer is None
     assert told.state is PartitionState.PAUSED
 
 
@@ -100,3 +102,13 @@ def test_a_newer_version_is_told_as_what_cannot_be_read() -> None:
     told = LedgerWords(state, CommandState(), SF_ID).of("orders", 0, HERE)
     assert told.state is None
     assert "version 7" in (told.unread or "")
+
+
+def test_a_wish_to_mirror_the_topic_again_is_told_of_each_partition_until_it_is_done() -> None:
+    whole = replace(PAUSE.subject, partition=WHOLE_TOPIC)
+    again = replace(PAUSE, id="2", wish=Wish.REMIRROR, subject=whole)
+    told = word(commands=(PAUSE, again))
+    assert (told.state, told.pause) == (PartitionState.PAUSED, PAUSE)
+    assert told.remirror is not None
+    assert told.remirror.command == again
+    assert word(commands=(replace(again, target_topic_id=BEFORE),)).remirror is None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heliograph.model.command import Command, CommandState, Outcome, Wish
-from heliograph.model.ledger import Fields, LedgerState, RowKind, RowName
+from heliograph.model.ledger import WHOLE_TOPIC, Fields, LedgerState, RowKind, RowName
 from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.states import PartitionState, StopReason
 
@@ -39,21 +39,33 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wished:
+    """A command, and what became of it; None: no mirror has read it."""
+
+    command: Command
+    answer: Answer | None = None
+
+    @property
+    def refused(self) -> bool:
+        return self.answer is not None and self.answer.outcome is Outcome.REFUSED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerWord:
-    """`command`: the last that asked to pause or to resume. `answer`: what became of it; None: no mirror has read it.
+    """`copying`: the last wish to pause or to resume. `remirror`: to delete its whole topic, and mirror it afresh.
     `unread`: rows about the topic, or all of them, are of a version that is not known here."""
 
     stop: RecordedStop | None = None
-    command: Command | None = None
-    answer: Answer | None = None
+    copying: Wished | None = None
+    remirror: Wished | None = None
     unread: str | None = None
 
     @property
     def pause(self) -> Command | None:
         """The command that keeps it paused, or will when a mirror runs."""
-        refused = self.answer is not None and self.answer.outcome is Outcome.REFUSED
-        wanted = self.command is not None and self.command.wish is Wish.PAUSE and not refused
-        return self.command if wanted else None
+        last = self.copying
+        wanted = last is not None and last.command.wish is Wish.PAUSE and not last.refused
+        return last.command if last is not None and wanted else None
 
     @property
     def state(self) -> PartitionState | None:
@@ -73,9 +85,8 @@ class LedgerWords:
         self._rows = rows
         self._source = source_cluster_id
         self._commands = {
-            (each.subject.target_topic, each.subject.partition): each
+            (each.subject.target_topic, each.subject.partition, each.wish is Wish.REMIRROR): each
             for each in commands.about(source_cluster_id)
-            if each.wish is not Wish.REMIRROR
         }
 
     def of(self, target_topic: str, partition: int, target_topic_id: str) -> LedgerWord:
@@ -84,14 +95,19 @@ class LedgerWords:
         if problem is not None:
             return LedgerWord(unread=f"{problem.message}; {problem.hint}")
         stop = self._fields(target_topic, partition, RowKind.STOP)
-        command = self._commands.get((target_topic, partition))
-        if command is not None and command.target_topic_id not in ("", target_topic_id):
-            command = None
         return LedgerWord(
             stop=_stop(stop) if stop and stop.get("target_topic_id", "") in ("", target_topic_id) else None,
-            command=command,
-            answer=self.answer(target_topic, partition, command.id) if command else None,
+            copying=self._wished(target_topic, partition, target_topic_id),
+            remirror=self._wished(target_topic, WHOLE_TOPIC, target_topic_id, remirror=True),
         )
+
+    def _wished(
+        self, target_topic: str, partition: int, target_topic_id: str, *, remirror: bool = False
+    ) -> Wished | None:
+        command = self._commands.get((target_topic, partition, remirror))
+        if command is None or command.target_topic_id not in ("", target_topic_id):
+            return None
+        return Wished(command=command, answer=self.answer(target_topic, partition, command.id))
 
     def answer(self, target_topic: str, partition: int, command_id: str) -> Answer | None:
         """To this command, and to no other."""

@@ -3,6 +3,7 @@
     HeliographError                    carries a hint for the operator and an exit code
     ├── UsageError                     wrong use or config                          exit 2
     │   └── ConfigError                all problems of a config file at once
+    ├── CommandRefused                 what an operator wants cannot be done         exit 1
     ├── ClusterUnreachable             a cluster does not answer as Kafka           exit 3
     ├── EngineLost                     Spark's JVM or session is gone               exit 4
     ├── LabError                       a cluster of the lab did not start or stop   exit 1
@@ -46,6 +47,12 @@ class ConfigError(UsageError):
     def __init__(self, problems: Sequence[str], *, hint: str = "") -> None:
         super().__init__("\n".join(problems), hint=hint)
         self.problems = tuple(problems)
+
+
+class CommandRefused(HeliographError):
+    """What an operator wants cannot be done as things stand. Nothing was written."""
+
+    exit_code = 1
 
 
 class ClusterUnreachable(HeliographError):

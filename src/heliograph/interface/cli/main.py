@@ -14,14 +14,13 @@ from collections.abc import Sequence
 
 import typer
 
-from heliograph.interface.cli import config, demo, lab, logs, pack, plan, run, status, version
+from heliograph.interface.cli import config, demo, lab, logs, pack, plan, run, status, topics, version
 from heliograph.model.errors import ConfigError, HeliographError, UsageError
 
 # Names that are promised and still to come: refused, and absent from help. A command that is written leaves
 # this list and is mounted below: app.command("verify", epilog=verify.EPILOG)(verify.command).
 NOT_BUILT = (
     "verify",
-    "topics",
     "offsets",
     "groups",
     "link",
@@ -39,6 +38,7 @@ app.command("run", epilog=run.EPILOG)(run.command)
 app.command("plan", epilog=plan.EPILOG)(plan.command)
 app.command("status", epilog=status.EPILOG)(status.command)
 app.command("demo", epilog=demo.EPILOG)(demo.command)
+app.add_typer(topics.app, name="topics")
 app.add_typer(config.app, name="config")
 app.add_typer(lab.app, name="lab")
 app.command("pack", epilog=pack.EPILOG)(pack.command)

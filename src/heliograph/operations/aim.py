@@ -1,0 +1,95 @@
+"""Which partitions an operator means: `[LINK] TOPIC[:0,3] ...`, by the names of the source. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from heliograph.model.errors import UsageError
+from heliograph.model.link import Link
+from heliograph.model.partition import MirrorPartition
+
+_EXAMPLE = "topics are named as at the source: orders, or orders:0,3 for some of its partitions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedTopic:
+    """`partitions` None: all of them."""
+
+    name: str
+    partitions: frozenset[int] | None = None
+
+    def __str__(self) -> str:
+        numbers = "" if self.partitions is None else ":" + ",".join(map(str, sorted(self.partitions)))
+        return self.name + numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aim:
+    """`topics` empty: all of the link."""
+
+    link: Link
+    topics: tuple[NamedTopic, ...] = ()
+
+    def means(self, where: MirrorPartition) -> bool:
+        return not self.topics or any(
+            each.name == where.source_topic
+            and (each.partitions is None or where.partition in each.partitions)
+            for each in self.topics
+        )
+
+    @property
+    def narrowed(self) -> Link:
+        """The link with these topics only: what else it has need not be read from the clusters."""
+        if not self.topics:
+            return self.link
+        return replace(self.link, topics=tuple(re.escape(each.name) for each in self.topics))
+
+
+def take_aim(links: Sequence[Link], words: Sequence[str], *, everything: bool = False) -> Aim:
+    """`everything`: all topics of the link, so that none is named."""
+    link, named = _link(links, words)
+    if everything and named:
+        raise UsageError(f"both --all and {' '.join(named)}", hint="name topics, or say --all")
+    if not everything and not named:
+        raise UsageError("no topic is named", hint=f"{_EXAMPLE}; --all means every topic of the link")
+    topics = parse_topics(named)
+    for each in topics:
+        if not link.matches(each.name):
+            raise UsageError(
+                f"link {link.name} does not mirror topic {each.name}",
+                hint=f"see links.{link.name}.topics and exclude in the config; {_EXAMPLE}",
+            )
+    return Aim(link=link, topics=topics)
+
+
+def _link(links: Sequence[Link], words: Sequence[str]) -> tuple[Link, Sequence[str]]:
+    named = next((each for each in links if words and each.name == words[0]), None)
+    if named is not None:
+        return named, words[1:]
+    if len(links) == 1:
+        return links[0], words
+    names = ", ".join(each.name for each in links)
+    raise UsageError(
+        f"the config has {len(links)} links: which one?", hint=f"name one of them first: {names}"
+    )
+
+
+def parse_topics(words: Iterable[str]) -> tuple[NamedTopic, ...]:
+    """A topic that is named twice is meant with all partitions that were named."""
+    found: dict[str, NamedTopic] = {}
+    for word in words:
+        each = _parse(word)
+        before = found.get(each.name, each).partitions
+        both = None if before is None or each.partitions is None else before | each.partitions
+        found[each.name] = replace(each, partitions=both)
+    return tuple(found.values())
+
+
+def _parse(word: str) -> NamedTopic:
+    name, colon, numbers = word.partition(":")
+    if not name or (colon and not re.fullmatch(r"[0-9]+(,[0-9]+)*", numbers)):
+        raise UsageError(f"{word!r} is no topic", hint=_EXAMPLE)
+    partitions = frozenset(map(int, numbers.split(","))) if colon else None
+    return NamedTopic(name=name, partitions=partitions)
