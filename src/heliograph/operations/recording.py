@@ -81,25 +81,26 @@ async def record(
     settings: Settings, decision: Decision, author: str, now: datetime, *, tell: Tell
 ) -> Recorded:
     """Write them down; then wait for running mirrors, if there are any."""
-    commands = commands_of(decision, author, now)
+    drafted = commands_of(decision, author, now)
+    commands = [command for _, command in drafted]
     clusters = Clusters(replace(settings, links=(decision.link,)))
     try:
         await clusters.connect()
         target = clusters.target(decision.link.name)
         ledger = Ledger(OwnTopics(target))
-        await _write(target, ledger, [command for _, command in commands])
+        await write_down(target, ledger, commands)
         runners = await read_runners(target, decision.source_cluster_id)
         answers: Mapping[str, Answer] = {}
         if not runners.none:
             tell(f"waiting for {', '.join(runners.names) or 'an answer'}")
-            words = LedgerWords(ledger.state, ledger.commands, decision.source_cluster_id)
-            answers = await _wait(ledger, words, [command for _, command in commands], tell)
+            answers = await await_answers(ledger, decision.source_cluster_id, commands, tell)
     finally:
         await clusters.aclose()
-    return Recorded(commands=commands, runners=runners, answers=answers)
+    return Recorded(commands=drafted, runners=runners, answers=answers)
 
 
-async def _write(target: ClusterClient, ledger: Ledger, commands: Sequence[Command]) -> None:
+async def write_down(target: ClusterClient, ledger: Ledger, commands: Sequence[Command]) -> None:
+    """Durable on return; `CommandRefused` with what to do about it."""
     try:
         await ledger.open()
         await ledger.command(commands)
@@ -139,9 +140,11 @@ async def read_runners(target: ClusterClient, source_cluster_id: str) -> Runners
     return Runners(names=tuple(f"{who[0]} (pid {who[1]})" if who else host for who, host in told))
 
 
-async def _wait(
-    ledger: Ledger, words: LedgerWords, commands: Sequence[Command], tell: Tell
+async def await_answers(
+    ledger: Ledger, source_cluster_id: str, commands: Sequence[Command], tell: Tell
 ) -> dict[str, Answer]:
+    """By command id, what was answered in the time that is given."""
+    words = LedgerWords(ledger.state, ledger.commands, source_cluster_id)
     waiting = Waiting([each.id for each in commands], clock_of_waits())
     while True:
         with contextlib.suppress(
