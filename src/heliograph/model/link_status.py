@@ -21,7 +21,6 @@ _ATTENTION = (
     PartitionState.PENDING,
     PartitionState.ALIGNING,
     PartitionState.COPYING,
-    PartitionState.PAUSED,
     PartitionState.CAUGHT_UP,
 )
 
