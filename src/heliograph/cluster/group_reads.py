@@ -5,6 +5,7 @@ Groups are asked of their coordinators: a broker lists those that it coordinates
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,15 +25,24 @@ from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.group_requests import PROTOCOL_TYPE
 from heliograph.cluster.messages import raise_for, unpacking
-from heliograph.model.errors import ProtocolError, RequestFailed
+from heliograph.model.errors import BrokerRefused, ProtocolError, RequestFailed
 from heliograph.wire.error_codes import ErrorCode
 
+COORDINATOR_LIMIT_S = 10.0
+AGAIN_S = 0.2
 GROUPS_AT_ONCE = 16
 GROUPS_MOST = 5000  # beyond that a question per group would take minutes; said, never silently left out
 _GROUP_KEY_TYPE = 0
 _NOBODY: frozenset[int] = frozenset(
     {ErrorCode.GROUP_ID_NOT_FOUND}
 )  # of brokers from 4.0 on; others: no members
+_AGAIN: frozenset[int] = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +55,20 @@ class GroupMember:
 
 
 async def read_members(client: ClusterClient, group: str) -> tuple[GroupMember, ...]:
-    """None in a group that is not there. DESCRIBE on the group is needed, which READ includes."""
+    """None in a group that is not there. DESCRIBE on the group is needed, which READ includes. A coordinator that is on
+    its way is waited for: the first question for one makes the cluster's offsets topic."""
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + COORDINATOR_LIMIT_S
+    while True:
+        try:
+            return await _members(client, group)
+        except BrokerRefused as refused:
+            if refused.code not in _AGAIN or loop.time() >= give_up_at:
+                raise
+        await asyncio.sleep(AGAIN_S)
+
+
+async def _members(client: ClusterClient, group: str) -> tuple[GroupMember, ...]:
     node = await _coordinator(client, group)
     request = DescribeGroupsRequest(groups=[group], include_authorized_operations=False)
     response = await client.call(node, request, DescribeGroupsResponse)
