@@ -177,7 +177,8 @@ class Mirror:
         self._tell_refused(todo.refusals)
         if self._stop.is_set():
             return
-        if todo.copies or is_anything_wanted(todo, self._recorded):
+        waits = bool(todo.paused) and not self._until_caught_up  # until an operator resumes them
+        if todo.copies or waits or is_anything_wanted(todo, self._recorded):
             self._roles = self._elect()
             await self._start_lanes(self._starting, max(len(todo.copies), 1))
 

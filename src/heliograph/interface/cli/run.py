@@ -127,7 +127,7 @@ def _table(result: dict[str, Any]) -> Any:
     for heading in ("link", "topic", "partition", "state", "next offset", "goal", "error"):
         table.add_column(heading, overflow="fold")
     for row in result["partitions"]:
-        words = f"{row['error']}. {row['hint']}" if row["error"] else ""
+        words = f"{row['error']}. {row['hint'] or ''}".strip() if row["error"] else ""
         table.add_row(
             row["link"],
             row["source_topic"],
