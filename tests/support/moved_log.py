@@ -35,7 +35,7 @@ def create_moved_topic(
     for number in range(partitions):
         _move(data / f"{topic}-{number}", start_offset)
     for name in CHECKPOINTS:
-        _forget(data / name, topic)
+        forget_in_checkpoint(data / name, topic)
     broker.start()
 
 
@@ -49,7 +49,7 @@ def _move(log: Path, start_offset: int) -> None:
     segment.rename(log / f"{start_offset:020d}.log")
 
 
-def _forget(checkpoint: Path, topic: str) -> None:
+def forget_in_checkpoint(checkpoint: Path, topic: str) -> None:
     """A version, a count, and a line for each partition."""
     if not checkpoint.exists():
         return
