@@ -255,7 +255,9 @@ def _continued(
     if _stopped_by_lane(before) and not anew:
         return before._replace(held_by=row.held_by)
     goal = row.goal if before.goal is None else before.goal
-    return row._replace(goal=goal, records=before.records, size_bytes=before.size_bytes)
+    # What is paused stands where a lane has left it; whoever is given it next compares anew.
+    compared = before.compared and row.state is PartitionState.PAUSED
+    return row._replace(goal=goal, records=before.records, size_bytes=before.size_bytes, compared=compared)
 
 
 def _stopped_by_lane(row: PartitionStatus) -> bool:
