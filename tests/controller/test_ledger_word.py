@@ -8,14 +8,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from heliograph.controller.ledger_word import SILENT, LedgerWord, LedgerWords, as_recorded
+from heliograph.controller.ledger_word import SILENT, LedgerWord, as_recorded
+from heliograph.controller.recorded import Recorded
 from heliograph.model.command import Command, CommandState, Outcome, Subject, Wish, encode_command
 from heliograph.model.ledger import WHOLE_TOPIC, LedgerState, Row, RowKind, RowName
+from heliograph.model.partition import TopicPartition
 from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.states import PartitionState, StopReason
 
 from .observed import SF_ID, partition
 
+ORDERS = TopicPartition("orders", 0)
 HERE, BEFORE = "id of the topic", "id of the one before"
 STOP = {"code": "lost", "message": "offsets 5 to 9 are gone", "hint": "resume", "target_topic_id": HERE}
 PAUSE = Command(
@@ -39,7 +42,7 @@ def word(*rows: Row, commands: tuple[Command, ...] = ()) -> LedgerWord:
         state.put(each)
     for command in commands:
         wishes.take(*encode_command(command))
-    return LedgerWords(state, wishes, SF_ID).of("orders", 0, HERE)
+    return Recorded(state, wishes, SF_ID).word(ORDERS, HERE)
 
 
 def answered(outcome: Outcome) -> Row:
@@ -99,7 +102,7 @@ def test_a_stop_counts_more_than_a_pause() -> None:
 def test_a_newer_version_is_told_as_what_cannot_be_read() -> None:
     state = LedgerState()
     state.take(b"\x07{}", b"\x07{}")
-    told = LedgerWords(state, CommandState(), SF_ID).of("orders", 0, HERE)
+    told = Recorded(state, CommandState(), SF_ID).word(ORDERS, HERE)
     assert told.state is None
     assert "version 7" in (told.unread or "")
 

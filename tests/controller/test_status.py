@@ -18,11 +18,11 @@ from heliograph.controller.board import Board
 from heliograph.controller.drivership import Role, Seeking, Standby
 from heliograph.controller.lane_keeper import LaneView
 from heliograph.controller.ledger_sight import LedgerSight
-from heliograph.controller.ledger_word import LedgerWords
 from heliograph.controller.live_document import live_document
 from heliograph.controller.mirror import Mirror
 from heliograph.controller.observe import BEING_WRITTEN
 from heliograph.controller.plan import AwaitPartition
+from heliograph.controller.recorded import Recorded
 from heliograph.controller.snapshot import LinkAway, LinkSnapshot, PartitionSight
 from heliograph.controller.status import status_document
 from heliograph.interface.cli import output
@@ -512,7 +512,7 @@ def recorded(**stop: str) -> dict[str, LedgerSight]:
     name = RowName(source_cluster_id=SF_ID, target_topic="orders", partition=0, kind=RowKind.STOP)
     fields = {"code": "lost", "message": "offsets 5 to 9 are gone", "hint": "resume it", **stop}
     state.put(Row(name=name, term=1, fields=fields))
-    return {LINK.name: LedgerSight(words=LedgerWords(state, CommandState(), SF_ID))}
+    return {LINK.name: LedgerSight(recorded=Recorded(state, CommandState(), SF_ID))}
 
 
 def with_ledger(ledgers: dict[str, LedgerSight], live: Iterable[Document] = ()) -> Any:

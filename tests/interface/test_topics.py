@@ -22,7 +22,7 @@ from heliograph.model.link_status import LinkStatus
 from heliograph.model.settings import Settings
 from heliograph.operations.decision import Decision
 from heliograph.operations.looking import LinkView
-from heliograph.operations.recording import Recorded, Runners, commands_of
+from heliograph.operations.recording import Done, Runners, commands_of
 from tests.operations.scene import NOW, look, sight, stop_row, wished
 
 FINE = sight((0, 100), (0, 90))
@@ -40,7 +40,7 @@ class World:
     says: Outcome | None = None
     written: list[Decision] = field(default_factory=list)
 
-    def record(self, _settings: Settings, decision: Decision) -> Recorded:
+    def record(self, _settings: Settings, decision: Decision) -> Done:
         self.written.append(decision)
         commands = commands_of(decision, "ann@desk", NOW)
         answers = {
@@ -48,7 +48,7 @@ class World:
             for _, command in commands
             if self.says is not None
         }
-        return Recorded(commands=commands, runners=self.runners, answers=answers)
+        return Done(commands=commands, runners=self.runners, answers=answers)
 
     def look_at_link(self, _settings: Settings, _link: Link, _traced: Sequence[str]) -> LinkView:
         return self.seen

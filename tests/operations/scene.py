@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from heliograph.controller.ledger_sight import LedgerSight
-from heliograph.controller.ledger_word import LedgerWords
+from heliograph.controller.recorded import Recorded
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight
 from heliograph.model.command import Command, CommandState, Subject, Wish, encode_command
 from heliograph.model.ledger import LedgerState, Row, RowKind, RowName
@@ -58,7 +58,7 @@ def ledger_of(rows: Sequence[Row] = (), commands: Sequence[Command] = ()) -> Led
         state.put(row)
     for command in commands:
         wishes.take(*encode_command(command))
-    return LedgerSight(words=LedgerWords(state, wishes, SF_ID))
+    return LedgerSight(recorded=Recorded(state, wishes, SF_ID))
 
 
 def look(

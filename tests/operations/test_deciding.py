@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from heliograph.cluster.group_reads import TopicGroups
+from heliograph.controller.remirror_cost import lost_of
 from heliograph.controller.snapshot import PartitionSight
 from heliograph.model.command import Wish
 from heliograph.model.errors import UsageError
@@ -20,7 +21,6 @@ from heliograph.operations.copying import duration, retention_warning
 from heliograph.operations.decision import CommandLine, Decision
 from heliograph.operations.listing import Filter
 from heliograph.operations.looking import LinkView
-from heliograph.operations.remirroring import lost_of
 from heliograph.operations.views import Retention, TopicTrace
 from tests.controller.observed import LINK, partition, snapshot, source_topic, span, target_topic
 

@@ -18,12 +18,12 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.own_topics import OwnTopics
 from heliograph.cluster.properties import parse_properties
 from heliograph.controller.ledger import Ledger
-from heliograph.controller.recorded import Answer, Recorded
+from heliograph.controller.ledger_word import Answer
+from heliograph.controller.recorded import Recorded
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.clock import time_of_day
 from heliograph.model.command import Command, Outcome, Ranges, Subject, Wish
 from heliograph.model.ledger import WHOLE_TOPIC
-from heliograph.model.partition import TopicPartition
 from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.policy import LinkPolicy
 from heliograph.model.settings import Settings
@@ -74,12 +74,11 @@ class Operator:
     async def answer(self, command: Command) -> Answer:
         """The last word on it."""
         recorded = Recorded(self._ledger.state, self._ledger.commands, self._source_cluster_id)
-        where = TopicPartition(self._topic, command.subject.partition)
         async with asyncio.timeout(ANSWER_LIMIT_S):
             while True:
                 await self._ledger.catch_up()
-                answer = recorded.answer(where)
-                if answer is not None and answer.id == command.id and answer.outcome is not Outcome.UNDER_WAY:
+                answer = recorded.answer(command)
+                if answer is not None and answer.outcome is not Outcome.UNDER_WAY:
                     return answer
                 await asyncio.sleep(0.05)
 

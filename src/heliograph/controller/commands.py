@@ -144,7 +144,10 @@ class Commands:
         stopped = {key for key in by_key if self._restart.state(key) is PartitionState.STOPPED}
         running = [key for key in by_key if key not in stopped]
         await self._restart.put_aside(
-            {key: paused_by(ledger.recorded, key.target) or "paused" for key in running}
+            {
+                key: paused_by(ledger.recorded, key.target, ledger.target_id(key.target_topic)) or "paused"
+                for key in running
+            }
         )
         for key in running:
             self._tell(Event.PAUSED, key, f"{key} is paused by {by_key[key].author}")

@@ -1,6 +1,7 @@
 """The ledgers of links, as somebody reads them who drives none of the links. Reads only: nothing is made or written.
 
-A ledger that cannot be read hides stops and pauses, and nothing else; why it cannot is for whoever shows them to say.
+For a first plan, and for `plan`, `status` and `topics`. A ledger that cannot be read hides stops and pauses, and
+nothing else; why it cannot is for whoever shows them to say. A run that takes a link over asks again, and tells.
 """
 
 from __future__ import annotations
@@ -12,15 +13,12 @@ from functools import partial
 from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.grants import Resource, Right, grant_line
-from heliograph.cluster.own_topics import OwnTopics
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.ledger import Ledger
-from heliograph.controller.ledger_word import LedgerWords
-from heliograph.controller.live_document import Surveyed
-from heliograph.controller.snapshot import LinkSnapshot
-from heliograph.model.command import CommandState
+from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
+from heliograph.controller.snapshot import LinkAway, LinkSnapshot
 from heliograph.model.errors import BrokerRefused, ProtocolError, RequestFailed
-from heliograph.model.ledger import COMMANDS_TOPIC, LEDGER_TOPIC, LedgerState
+from heliograph.model.ledger import COMMANDS_TOPIC, LEDGER_TOPIC
 from heliograph.wire.error_codes import ErrorCode
 
 LEDGERS_AT_ONCE = 16
@@ -28,34 +26,42 @@ LEDGERS_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerSight:
-    """`problem`: why it could not be read, and what to do about it."""
+    """`problem`: why it could not be read, and what to do about it; then nothing is known of it."""
 
-    words: LedgerWords
+    recorded: Recorded = NOTHING_RECORDED
     problem: str | None = None
 
 
-def nothing_recorded(problem: str | None = None) -> LedgerSight:
-    return LedgerSight(words=LedgerWords(LedgerState(), CommandState(), ""), problem=problem)
+NOT_SEEN = LedgerSight()
 
 
-async def look_at_ledgers(clusters: Clusters, surveyed: Iterable[Surveyed]) -> dict[str, LedgerSight]:
-    """By link, of those whose clusters can be seen."""
+async def look_at_ledgers(
+    clusters: Clusters, surveyed: Iterable[LinkSnapshot | LinkAway]
+) -> dict[str, LedgerSight]:
+    """By link, of those whose clusters can be seen. A cluster that several links lead to is read once."""
     seen = [each for each in surveyed if isinstance(each, LinkSnapshot)]
+    readers = {each.target_cluster_id: each.link.name for each in seen}
+    ledgers = await at_most(LEDGERS_AT_ONCE, (partial(_look, clusters, link) for link in readers.values()))
+    by_target = dict(zip(readers, ledgers, strict=True))
+    return {
+        each.link.name: _sight(by_target[each.target_cluster_id], each.source_cluster_id) for each in seen
+    }
 
-    async def look(snapshot: LinkSnapshot) -> LedgerSight:
-        return await look_at_ledger(clusters.target(snapshot.link.name), snapshot.source_cluster_id)
 
-    sights = await at_most(LEDGERS_AT_ONCE, (partial(look, each) for each in seen))
-    return {each.link.name: sight for each, sight in zip(seen, sights, strict=True)}
-
-
-async def look_at_ledger(target: ClusterClient, source_cluster_id: str) -> LedgerSight:
-    ledger = Ledger(OwnTopics(target))
+async def _look(clusters: Clusters, link: str) -> Ledger | str:
+    """In words why, where it cannot be read."""
+    ledger = Ledger(clusters.own_topics(link))
     try:
         await ledger.look()
     except (RequestFailed, ProtocolError) as problem:
-        return nothing_recorded(_in_words(target, problem))
-    return LedgerSight(words=LedgerWords(ledger.state, ledger.commands, source_cluster_id))
+        return _in_words(clusters.target(link), problem)
+    return ledger
+
+
+def _sight(ledger: Ledger | str, source_cluster_id: str) -> LedgerSight:
+    if isinstance(ledger, str):
+        return LedgerSight(problem=ledger)
+    return LedgerSight(recorded=Recorded(ledger.state, ledger.commands, source_cluster_id))
 
 
 def _in_words(target: ClusterClient, problem: RequestFailed | ProtocolError) -> str:

@@ -23,8 +23,8 @@ from heliograph.controller.clusters import Clusters
 from heliograph.controller.commands import Commands
 from heliograph.controller.drivership import Drivership, Role
 from heliograph.controller.event_writer import EventWriter
-from heliograph.controller.first_look import is_anything_wanted, look_at_ledgers
 from heliograph.controller.lane_keeper import LaneKeeper, LaneView
+from heliograph.controller.ledger_sight import LedgerSight, look_at_ledgers
 from heliograph.controller.link_roles import (
     Commanded,
     Failed,
@@ -35,7 +35,6 @@ from heliograph.controller.link_roles import (
     StoodDown,
 )
 from heliograph.controller.plan import AwaitPartition, Plan, RefusePartition, plan
-from heliograph.controller.recorded import Recorded
 from heliograph.controller.recorded_stops import rows_of_stops, stops_met
 from heliograph.controller.remirror import Remirror
 from heliograph.controller.restart import Restart
@@ -111,7 +110,7 @@ class Mirror:
         self._keeper: LaneKeeper | None = None
         self._commands: Commands | None = None
         self._writer: EventWriter | None = None
-        self._recorded: Mapping[str, Recorded] = {}  # by link, as of the first plan
+        self._ledgers: Mapping[str, LedgerSight] = {}  # by link, as of the first plan
         self._clusters = clusters or Clusters(settings)
         self._make_lanes = make_lanes
         self._missing: set[tuple[str, str]] = set()  # link and target topic, of which an operator was told
@@ -178,7 +177,7 @@ class Mirror:
         if self._stop.is_set():
             return
         waits = bool(todo.paused) and not self._until_caught_up  # until an operator resumes them
-        if todo.copies or waits or is_anything_wanted(todo, self._recorded):
+        if todo.copies or waits or self._is_anything_wanted(todo):
             self._roles = self._elect()
             await self._start_lanes(self._starting, max(len(todo.copies), 1))
 
@@ -223,9 +222,15 @@ class Mirror:
     async def _observe_and_plan(self) -> Plan:
         snapshots = await self._clusters.observe()
         self.cluster_ids = {s.link.name: s.cluster_ids for s in snapshots}
-        self._recorded = await look_at_ledgers(self._clusters, snapshots)
+        self._ledgers = await look_at_ledgers(self._clusters, snapshots)
         findings = await self._clusters.preflight(snapshots)
-        return plan(snapshots, findings, recorded_of=lambda seen: self._recorded[seen.link.name])
+        return plan(snapshots, findings, recorded_of=lambda seen: self._ledgers[seen.link.name].recorded)
+
+    def _is_anything_wanted(self, todo: Plan) -> bool:
+        """Whether an operator wants something of topics that nobody would copy: then there is something to do."""
+        idle = [*(each.partition for each in todo.refusals), *(each.partition for each in todo.paused)]
+        topics = {(key.link, key.target_topic) for key in idle}
+        return any(self._ledgers[link].recorded.is_wanted(topic) for link, topic in topics)
 
     # -- which links are ours
 

@@ -252,7 +252,7 @@ def _plan_topic(
             fill_way=snapshot.gaps.fill_way(target_name),
             source_cluster_id=snapshot.source_cluster_id,
         )
-        why_paused = paused_by(recorded, partition.target)
+        why_paused = paused_by(recorded, partition.target, target_id)
         stop = recorded.stop(partition.target, target_id)
         verdict = (
             (stop.why if stop else None)

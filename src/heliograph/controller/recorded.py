@@ -1,6 +1,8 @@
-"""What the ledger of a target says of the mirrors of one source cluster: reads rows and commands, never writes. No I/O.
+"""What the ledger of a target says of the mirrors of one source cluster: the only reader of rows and commands. No I/O.
 
-Rows bear the id of the target topic that they are about. Of a topic that was deleted and made again they mean nothing.
+The driver asks it, and so does whoever shows or decides something without driving (`status`, `topics`). Rows and
+commands bear the id of the target topic that they are about: of a topic that was deleted and made again they mean
+nothing. A row may have been written by another version: what it leaves out is read as empty.
 """
 
 from __future__ import annotations
@@ -8,31 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from heliograph.model.admission import Refused
+from heliograph.controller.ledger_word import Answer, LedgerWord, RecordedStop, Wished
 from heliograph.model.command import Command, CommandState, Outcome, Wish
 from heliograph.model.ledger import WHOLE_TOPIC, Fields, LedgerState, RowKind, RowName, UnknownVersion
 from heliograph.model.partition import TopicPartition
-from heliograph.model.states import StopReason
-
-_CODES = frozenset(StopReason)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedStop:
-    why: Refused
-    at: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What became of a command."""
-
-    id: str
-    outcome: Outcome
-    message: str
-    hint: str
-    at: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +26,9 @@ class Remirroring:
     command_id: str
     target_topic_id: str
     configs: Mapping[str, str]
+
+
+_OUTCOMES = frozenset(Outcome)
 
 
 class Recorded:
@@ -67,20 +53,29 @@ class Recorded:
 
     # -- partitions
 
+    def word(self, where: TopicPartition, topic_id: str) -> LedgerWord:
+        """All that counts for this partition of the topic that is there now, by its id."""
+        problem = self.unreadable(where.topic)
+        if problem is not None:
+            return LedgerWord(unread=f"{problem.message}; {problem.hint}")
+        return LedgerWord(
+            stop=self.stop(where, topic_id),
+            copying=self._wished(where, topic_id),
+            remirror=self._wished(TopicPartition(where.topic, WHOLE_TOPIC), topic_id),
+        )
+
     def stop(self, where: TopicPartition, topic_id: str) -> RecordedStop | None:
         fields = self._about(where, RowKind.STOP, topic_id)
         if fields is None:
             return None
-        code = fields["code"]
-        why = Refused(
-            # A later version may have stopped it for a reason that has no name here: it is stopped all the same.
-            reason=StopReason(code) if code in _CODES else StopReason.LEDGER,
-            message=fields["message"],
-            hint=fields["hint"],
-            first_offset=fields["first_offset"],
-            next_offset=fields["next_offset"],
+        return RecordedStop(
+            code=_text(fields, "code"),
+            message=_text(fields, "message"),
+            hint=_text(fields, "hint"),
+            at=_text(fields, "at"),
+            first_offset=_offset(fields.get("first_offset")),
+            next_offset=_offset(fields.get("next_offset")),
         )
-        return RecordedStop(why=why, at=fields["at"])
 
     def begin(self, where: TopicPartition, source_topic_id: str) -> int | None:
         """Where a new partition begins, if that was resolved for this source topic."""
@@ -96,33 +91,38 @@ class Recorded:
     def gaps_filled(self, where: TopicPartition, topic_id: str) -> bool:
         return self._about(where, RowKind.GAPS, topic_id) is not None
 
-    def pause(self, where: TopicPartition) -> Command | None:
+    def pause(self, where: TopicPartition, topic_id: str) -> Command | None:
         """The command by which an operator has paused it, if that was the last word."""
-        return next(
-            (each for each in self.commands_about(where) if each.wish is Wish.PAUSE),
-            None,
-        )
+        return LedgerWord(copying=self._wished(where, topic_id)).pause
+
+    def _wished(self, where: TopicPartition, topic_id: str) -> Wished | None:
+        """The last command about it; there is one slot for each partition, and one for each topic."""
+        for command in self.commands_about(where):
+            if command.target_topic_id in ("", topic_id):
+                return Wished(command=command, answer=self.answer(command))
+        return None
 
     def commands_about(self, where: TopicPartition) -> Iterator[Command]:
         return self._commands.of(self.source_cluster_id, where)
 
-    def answer(self, where: TopicPartition) -> Answer | None:
+    def answer(self, command: Command) -> Answer | None:
+        """To this command, and to no other."""
+        where = TopicPartition(command.subject.target_topic, command.subject.partition)
         fields = self._state.fields(self.name(where, RowKind.ANSWER))
-        if fields is None:
+        # An outcome that has no name here is none: the command may be carried out once more.
+        if fields is None or fields.get("id") != command.id or fields.get("outcome") not in _OUTCOMES:
             return None
         return Answer(
-            id=fields["id"],
+            id=command.id,
             outcome=Outcome(fields["outcome"]),
-            message=fields["message"],
-            hint=fields["hint"],
-            at=fields["at"],
+            message=_text(fields, "message"),
+            hint=_text(fields, "hint"),
         )
 
     def unanswered(self, command: Command) -> bool:
         """Nothing has come of it yet, or not all."""
-        where = TopicPartition(command.subject.target_topic, command.subject.partition)
-        answer = self.answer(where)
-        return answer is None or answer.id != command.id or answer.outcome is Outcome.UNDER_WAY
+        answer = self.answer(command)
+        return answer is None or answer.outcome is Outcome.UNDER_WAY
 
     def commands(self) -> list[Command]:
         """The last ones about each partition and topic, the oldest first."""
@@ -147,6 +147,13 @@ class Recorded:
             each.wish is Wish.REMIRROR and self.unanswered(each) for each in self.commands_about(whole)
         )
         return wanted or self.remirroring(topic) is not None
+
+    def is_wanted(self, topic: str) -> bool:
+        """Whether an operator wants more of it than that it be paused, and nobody has answered yet."""
+        return any(
+            each.subject.target_topic == topic and each.wish is not Wish.PAUSE and self.unanswered(each)
+            for each in self._commands.about(self.source_cluster_id)
+        )
 
     def source_topic_id(self, topic: str) -> str:
         """Of the source topic that was mirrored to this one; empty where that is not known."""
@@ -179,7 +186,7 @@ class Recorded:
 
     def _about(self, where: TopicPartition, kind: RowKind, topic_id: str) -> Fields | None:
         fields = self._state.fields(self.name(where, kind))
-        known = "" if fields is None else fields["target_topic_id"]
+        known = "" if fields is None else fields.get("target_topic_id", "")
         return fields if not known or known == topic_id else None
 
 
@@ -188,3 +195,11 @@ NOTHING_RECORDED = Recorded(LedgerState(), CommandState(), "")
 
 def time_text(at: datetime) -> str:
     return at.isoformat(timespec="milliseconds")
+
+
+def _text(fields: Fields, name: str) -> str:
+    return str(fields.get(name) or "")
+
+
+def _offset(value: Any) -> int | None:
+    return value if isinstance(value, int) else None

@@ -28,9 +28,10 @@ def refuse_by_ledger(
     return None
 
 
-def paused_by(recorded: Recorded, where: TopicPartition) -> str | None:
-    """By whose wish it is not copied, in words; None: by nobody's."""
+def paused_by(recorded: Recorded, where: TopicPartition, topic_id: str) -> str | None:
+    """By whose wish it is not copied, in words; None: by nobody's. `topic_id`: of the target topic
+    that is there now."""
     if recorded.to_remirror(where.topic):
         return f"topic {where.topic} is being deleted and mirrored anew"
-    pause = recorded.pause(where)
+    pause = recorded.pause(where, topic_id)
     return None if pause is None else f"paused by {pause.author} at {time_text(pause.at)}"

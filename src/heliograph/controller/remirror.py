@@ -22,10 +22,10 @@ from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.plan import CreateTopic
 from heliograph.controller.recorded import Remirroring
+from heliograph.controller.remirror_cost import hulls, lost_of, set_by_hand
 from heliograph.controller.restart import Restart
 from heliograph.controller.snapshot import LinkSnapshot
-from heliograph.controller.topic_config import FORCED
-from heliograph.controller.verdict import remirror_loses, shape_for
+from heliograph.controller.verdict import shape_for
 from heliograph.model.clock import clock_of_waits, time_of_day
 from heliograph.model.command import Command, Outcome
 from heliograph.model.errors import BrokerRefused, HeliographError, RequestTimedOut
@@ -123,16 +123,17 @@ class Remirror:
                 f"topic {key.target_topic} that was shown (id {command.target_topic_id}) {there}",
                 hint=f"look at it again: heliograph topics remirror {key.link} {key.source_topic} --dry-run",
             )
-        for number, sight in snapshot.sources[0].partitions.items():
-            lost, shown = remirror_loses(sight), command.loses.get(number)
-            if lost is not None and (shown is None or not (shown[0] <= lost[0] and lost[1] <= shown[1])):
+        sights = snapshot.sources[0].partitions
+        losses = hulls({number: lost_of(sight.target, sight.source) for number, sight in sights.items()})
+        for number, lost in losses.items():
+            shown = command.loses.get(number)
+            if shown is None or not (shown[0] <= lost[0] and lost[1] <= shown[1]):
                 raise Unwanted(
                     f"partition {number}: offsets [{lost[0]}, {lost[1]}) that only the target holds would be lost, more"
                     " than were shown",
                     hint=f"look at it again: heliograph topics remirror {key.link} {key.source_topic} --dry-run",
                 )
-        made_with = shape_for(snapshot, snapshot.sources[0]).configs
-        by_hand = {k: v for k, v in target.config.own.items() if made_with.get(k) != v and k not in FORCED}
+        by_hand = set_by_hand(snapshot, snapshot.sources[0], target)
         return Remirroring(command_id=command.id, target_topic_id=target.topic_id, configs=by_hand)
 
     async def _wait_until_clear(

@@ -17,7 +17,7 @@ from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.log_reads import read_batch
 from heliograph.controller.clusters import Clusters
-from heliograph.controller.ledger_sight import LedgerSight, nothing_recorded
+from heliograph.controller.ledger_sight import NOT_SEEN, LedgerSight
 from heliograph.controller.ledger_word import as_recorded
 from heliograph.controller.live_document import Surveyed, heard
 from heliograph.controller.snapshot import LinkAway, LinkSnapshot, PartitionSight
@@ -42,7 +42,7 @@ async def status_document(
     surveyed = list(surveyed)
     links = await link_statuses(surveyed, clusters, live, now)
     recorded = (
-        _recorded(seen, link, (ledgers or {}).get(link.link, nothing_recorded()))
+        _recorded(seen, link, (ledgers or {}).get(link.link, NOT_SEEN))
         for seen, link in zip(surveyed, links, strict=True)
     )
     return {
@@ -74,7 +74,7 @@ def _recorded(seen: Surveyed, status: LinkStatus, ledger: LedgerSight) -> LinkSt
         if known.state is not PartitionState.UNKNOWN and known.held_by is None:
             return known
         target = known.partition.target
-        return as_recorded(known, ledger.words.of(*target, seen.target_topic_id(target.topic)))
+        return as_recorded(known, ledger.recorded.word(target, seen.target_topic_id(target.topic)))
 
     return replace(status, partitions=tuple(map(row, status.partitions)))
 

@@ -92,19 +92,3 @@ def _is_aligned(sight: PartitionSight, own_id: int, aligns: bool) -> bool:
     """While somebody writes fillers nothing can be judged, but they are seen."""
     verdict = judge(sight, own_id, aligns=aligns)
     return sight.ends_in_filler or (isinstance(verdict, Admitted) and verdict.align_to is not None)
-
-
-def remirror_loses(sight: PartitionSight) -> tuple[int, int] | None:
-    """The offsets that only the target holds, as one range around them: they are gone when its topic is deleted. None:
-    the source holds all of them."""
-    target, source = sight.target, sight.source
-    if target is None or target.start >= target.end:
-        return None
-    if source is None:  # nobody knows what it holds
-        return target.start, target.end
-    below = target.start < source.start
-    above = target.end > source.end
-    if not below and not above:
-        return None
-    first = target.start if below else max(source.end, target.start)
-    return first, target.end if above else min(source.start, target.end)

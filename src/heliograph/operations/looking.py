@@ -11,7 +11,7 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.group_reads import read_topic_groups
 from heliograph.cluster.log_reads import LogSpan, read_span
 from heliograph.controller.clusters import Clusters
-from heliograph.controller.ledger_sight import LedgerSight, look_at_ledgers, nothing_recorded
+from heliograph.controller.ledger_sight import NOT_SEEN, LedgerSight, look_at_ledgers
 from heliograph.controller.live_socket import ask_all
 from heliograph.controller.snapshot import LinkAway, LinkSnapshot
 from heliograph.controller.status import link_statuses
@@ -90,9 +90,8 @@ async def _look(
     live = await asyncio.to_thread(ask_all)
     ledgers = await look_at_ledgers(clusters, surveyed)
     statuses = await link_statuses(surveyed, clusters, live, now)
-    unseen = nothing_recorded()
     return [
-        (seen, status, ledgers.get(status.link, unseen))
+        (seen, status, ledgers.get(status.link, NOT_SEEN))
         for seen, status in zip(surveyed, statuses, strict=True)
     ]
 

@@ -19,7 +19,8 @@ from heliograph.cluster.group_reads import read_members
 from heliograph.cluster.own_topics import OwnTopics
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.ledger import Ledger
-from heliograph.controller.ledger_word import Answer, LedgerWords
+from heliograph.controller.ledger_word import Answer
+from heliograph.controller.recorded import Recorded
 from heliograph.model.clock import clock_of_waits
 from heliograph.model.command import Command, Subject
 from heliograph.model.errors import BrokerRefused, CommandRefused, ProtocolError, RequestFailed
@@ -47,7 +48,7 @@ class Runners:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class Done:
     """`answers`: by command id, what running mirrors said in the time that was given to them."""
 
     commands: tuple[tuple[Draft, Command], ...]
@@ -77,9 +78,7 @@ def _command(decision: Decision, draft: Draft, author: str, now: datetime) -> Co
     )
 
 
-async def record(
-    settings: Settings, decision: Decision, author: str, now: datetime, *, tell: Tell
-) -> Recorded:
+async def record(settings: Settings, decision: Decision, author: str, now: datetime, *, tell: Tell) -> Done:
     """Write them down; then wait for running mirrors, if there are any."""
     drafted = commands_of(decision, author, now)
     commands = [command for _, command in drafted]
@@ -96,7 +95,7 @@ async def record(
             answers = await await_answers(ledger, decision.source_cluster_id, commands, tell)
     finally:
         await clusters.aclose()
-    return Recorded(commands=drafted, runners=runners, answers=answers)
+    return Done(commands=drafted, runners=runners, answers=answers)
 
 
 async def write_down(target: ClusterClient, ledger: Ledger, commands: Sequence[Command]) -> None:
@@ -144,14 +143,14 @@ async def await_answers(
     ledger: Ledger, source_cluster_id: str, commands: Sequence[Command], tell: Tell
 ) -> dict[str, Answer]:
     """By command id, what was answered in the time that is given."""
-    words = LedgerWords(ledger.state, ledger.commands, source_cluster_id)
+    recorded = Recorded(ledger.state, ledger.commands, source_cluster_id)
     waiting = Waiting([each.id for each in commands], clock_of_waits())
     while True:
         with contextlib.suppress(
             RequestFailed, ProtocolError
         ):  # away for a moment: the time that is waited counts
             await ledger.catch_up()
-        for new in waiting.hear(_answers(words, commands), clock_of_waits()):
+        for new in waiting.hear(_answers(recorded, commands), clock_of_waits()):
             if new.message:
                 tell(new.message)
         if waiting.is_over(clock_of_waits()):
@@ -159,6 +158,6 @@ async def await_answers(
         await asyncio.sleep(LOOK_S)
 
 
-def _answers(words: LedgerWords, commands: Sequence[Command]) -> dict[str, Answer]:
-    found = (words.answer(each.subject.target_topic, each.subject.partition, each.id) for each in commands)
+def _answers(recorded: Recorded, commands: Sequence[Command]) -> dict[str, Answer]:
+    found = map(recorded.answer, commands)
     return {each.id: each for each in found if each is not None}

@@ -6,13 +6,13 @@ commits of consumer groups with a topic. Configs that were set by hand are set a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from heliograph.cluster.group_reads import TopicGroups
 from heliograph.cluster.log_reads import LogSpan
+from heliograph.controller.remirror_cost import Lost, hulls, lost_of, set_by_hand
 from heliograph.controller.snapshot import LinkSnapshot, SourceTopic, TargetTopic
-from heliograph.controller.verdict import shape_for
-from heliograph.model.command import Ranges, Wish
+from heliograph.model.command import Wish
 from heliograph.model.ledger import OWN_TOPICS, WHOLE_TOPIC
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.policy import EARLIEST
@@ -21,8 +21,6 @@ from heliograph.operations.views import TopicTrace
 
 GROUPS_SHOWN = 20
 PARTITIONS_SHOWN = 50
-
-Lost = Mapping[int, Sequence[tuple[int, int]]]  # by partition
 
 
 def decide_remirrors(
@@ -90,28 +88,6 @@ def _remirror(snapshot: LinkSnapshot, source: SourceTopic, target: TargetTopic, 
             "restored": dict(sorted(restored.items())),
         },
     )
-
-
-def lost_of(target: LogSpan, source: LogSpan | None) -> list[tuple[int, int]]:
-    """What only the target holds, half-open ranges. `source` None: it has no such partition."""
-    if source is None:
-        ranges = [(target.start, target.end)]
-    else:
-        below = (target.start, min(target.end, source.start))
-        above = (max(target.start, source.end, below[1]), target.end)
-        ranges = [below, above]
-    return [(first, next_offset) for first, next_offset in ranges if first < next_offset]
-
-
-def hulls(lost: Lost) -> Ranges:
-    """One range for each partition, as a command has it; where two are lost, from the first to the end of the last."""
-    return {number: (ranges[0][0], ranges[-1][1]) for number, ranges in lost.items()}
-
-
-def set_by_hand(snapshot: LinkSnapshot, source: SourceTopic, target: TargetTopic) -> dict[str, str]:
-    """The target topic's own configs that it would not be created with."""
-    made = shape_for(snapshot, source).configs
-    return {key: value for key, value in target.config.own.items() if made.get(key) != value}
 
 
 def _shown(

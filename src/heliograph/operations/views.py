@@ -82,7 +82,7 @@ def _view(
 ) -> PartitionView:
     where = status.partition
     topic_id = snapshot.target_topic_id(where.target_topic)
-    word = ledger.words.of(*where.target, topic_id)
+    word = ledger.recorded.word(where.target, topic_id)
     target = snapshot.targets.get(where.target_topic)
     return PartitionView(
         status=as_recorded(status, word),

@@ -54,14 +54,15 @@ def command(
 async def _planned(settings: Settings) -> dict[str, Any]:
     from heliograph.controller.beginnings import resolve_beginnings
     from heliograph.controller.clusters import Clusters
-    from heliograph.controller.first_look import look_at_ledgers
+    from heliograph.controller.ledger_sight import look_at_ledgers
     from heliograph.controller.plan import plan
 
     clusters = Clusters(settings)
     try:
         await clusters.connect()
         snapshots = await clusters.observe()
-        recorded = await look_at_ledgers(clusters, snapshots)
+        ledgers = await look_at_ledgers(clusters, snapshots)
+        recorded = {link: sight.recorded for link, sight in ledgers.items()}
         findings = await clusters.preflight(snapshots)
         planned = plan(snapshots, findings, recorded_of=lambda seen: recorded[seen.link.name])
         begun = await resolve_beginnings(clusters.source, planned, recorded.__getitem__, datetime.now(UTC))

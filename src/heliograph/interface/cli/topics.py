@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from heliograph.operations.decision import CommandLine, Decision
     from heliograph.operations.listing import Filter
     from heliograph.operations.looking import LinkView
-    from heliograph.operations.recording import Recorded
+    from heliograph.operations.recording import Done
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -233,7 +233,7 @@ def _look_at_links(settings: Settings, links: Sequence[Link], now: datetime) -> 
     return asyncio.run(look_at_links(settings, links, now))
 
 
-def _record(settings: Settings, decision: Decision) -> Recorded:
+def _record(settings: Settings, decision: Decision) -> Done:
     from heliograph.operations.recording import record
 
     return asyncio.run(record(settings, decision, _author(), datetime.now(UTC), tell=_tell))

@@ -14,7 +14,7 @@ from heliograph.model.ledger import WHOLE_TOPIC
 
 if TYPE_CHECKING:
     from heliograph.operations.decision import Decision, Draft
-    from heliograph.operations.recording import Recorded
+    from heliograph.operations.recording import Done
 
 SCHEMA = "heliograph.topics.command/1"
 ROWS_SHOWN = 50
@@ -42,7 +42,7 @@ def _about(subject: str, message: str) -> str:
     return message if subject in message else f"{subject}: {message}"
 
 
-def commanded_document(decision: Decision, recorded: Recorded | None) -> dict[str, Any]:
+def commanded_document(decision: Decision, recorded: Done | None) -> dict[str, Any]:
     """`recorded` None: nothing was written. `done`: all that was wanted is done, or will be when a mirror starts."""
     commands = [_command(draft, recorded) for draft in decision.drafts]
     missing = [each for each in commands if each["outcome"] not in (None, Outcome.APPLIED)]
@@ -65,7 +65,7 @@ def commanded_document(decision: Decision, recorded: Recorded | None) -> dict[st
     }
 
 
-def _command(draft: Draft, recorded: Recorded | None) -> dict[str, Any]:
+def _command(draft: Draft, recorded: Done | None) -> dict[str, Any]:
     commands = recorded.commands if recorded else ()
     written = next((command for of, command in commands if of is draft), None)
     answer = recorded.answers.get(written.id) if recorded and written else None
