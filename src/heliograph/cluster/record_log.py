@@ -4,8 +4,9 @@ Owns how records are appended and read. Must not know what they mean. For the co
 and decodes the records, a few hundred a second at most.
 
 Appends are idempotent (InitProducerId, which needs no right but WRITE on the topic): one whose outcome is unknown is
-sent again with the same sequence number until the leader has answered, so that every record is there once and in order.
-A record that is late cannot take back a newer one.
+sent again with the same sequence number until the leader has answered, so that every record is there once and in order;
+also one whose writer does not wait for it any more, before anything else is appended. A record that is late cannot take
+back a newer one.
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ class RecordLog:
         self._where = TopicPartition(topic, 0)
         self._producer: tuple[int, int] | None = None  # id and epoch
         self._sequence = 0
+        self._unsettled: Sequence[Pair] | None = None  # what may be there, or not
         self._lock = asyncio.Lock()
 
     # -- writing
@@ -97,7 +99,17 @@ class RecordLog:
         the record that failed is there."""
         async with self._lock:
             for portion in _portions(records):
+                await self._settle(portion)
+                self._unsettled = portion
                 await self._append(portion)
+                self._unsettled = None
+
+    async def _settle(self, next_up: Sequence[Pair]) -> None:
+        """An append that was given up, or whose writer was cancelled, may be there, or come yet: it is sent again
+        before another one takes its sequence number, and would be taken for it."""
+        if self._unsettled is not None and self._unsettled != next_up:
+            await self._append(self._unsettled)
+            self._unsettled = None
 
     async def _append(self, records: Sequence[Pair]) -> None:
         loop = asyncio.get_running_loop()
@@ -108,7 +120,10 @@ class RecordLog:
             except BrokerRefused as refused:
                 if refused.code in _FORGOTTEN:
                     self._producer = None
-                elif refused.code not in _AGAIN or loop.time() >= give_up_at:
+                elif refused.code not in _AGAIN:
+                    self._unsettled = None  # it is not there, and never will be
+                    raise
+                elif loop.time() >= give_up_at:
                     raise
             except RequestFailed:
                 if loop.time() >= give_up_at:
