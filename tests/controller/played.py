@@ -245,9 +245,10 @@ class PlayedGroup:
         self.committed: dict[TopicPartition, Cell] = {}
         self.fails: list[HeliographError] = []
         self.pending: dict[TopicPartition, Cell] = {}
+        self.delays_s: list[float] = []  # how long the next commits take
 
     async def commit(self, cells: Mapping[TopicPartition, Cell]) -> None:
-        await asyncio.sleep(0)
+        await asyncio.sleep(self.delays_s.pop(0) if self.delays_s else 0)
         if self.fails:
             raise self.fails.pop(0)
         self.committed |= {**self.pending, **cells}
@@ -270,7 +271,12 @@ class FakeDrivership:
         self.group = PlayedGroup()
 
     def make(self, candidates: Sequence[Candidate], on_change: Callable[[str, Role], None]) -> Drivership:
-        self.candidates, self.tell = candidates, on_change
+        def tell(link: str, role: Role) -> None:
+            if isinstance(role, Active):
+                self.group.standing = Placed(term=role.terms[0], claims=role.claims)
+            on_change(link, role)
+
+        self.candidates, self.tell = candidates, tell
         return cast(Drivership, self)
 
     def start(self) -> None:

@@ -442,3 +442,44 @@ class PlacementMachine(RuleBasedStateMachine):
 
 PlacementMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestPlacementMachine = PlacementMachine.TestCase
+
+
+def test_what_is_not_copied_is_clear_no_sooner_than_what_the_last_driver_sent_is_over() -> None:
+    """Ours once, then another driver's, and ours again, but stopped or paused by now: no lane of ours is given it."""
+    story = Story(parts=PARTS[:1]).up(0, 1)
+    story.gives()
+    story.placement.drop(SF)
+    story.orders()
+    story.placement.let_go(PARTS[0], 0, story.now, clean=True)
+    assert story.placement.over_at(PARTS[0]) == story.now
+    story.placement.adopt(SF, [], story.now + 60)
+    assert story.placement.over_at(PARTS[0]) == story.now + 60
+
+
+def test_a_partition_that_is_released_is_taken_and_given_to_nobody_until_it_is_wanted_again() -> None:
+    story = Story(parts=PARTS[:1]).up(0, 1)
+    story.gives()
+    assert not story.placement.is_free(PARTS[0])
+    story.placement.release([PARTS[0]])
+    assert [type(order) for order in story.orders()] == [Take]
+    story.placement.let_go(PARTS[0], 0, story.now, clean=True)
+    assert story.placement.is_free(PARTS[0])
+    assert not story.orders()
+    story.placement.extend([copy(PARTS[0])])
+    assert list(story.gives()) == [PARTS[0]]
+
+
+def test_more_of_a_link_is_given_to_the_lane_that_has_least_once_the_last_driver_is_over() -> None:
+    story = Story(parts=[]).up(0, 1)
+    story.placement.adopt(SF, [], story.now + 60, sooner={PARTS[2]: story.now + 5})
+    created = MirrorPartition(SF, "new", "new", 0)
+    story.placement.extend([copy(PARTS[1]), copy(PARTS[2]), copy(created)], created={"new"})
+    waits = {key: clear_in_s for key, (_, clear_in_s) in story.gives().items()}
+    assert waits == {PARTS[1]: 60.0, PARTS[2]: 5.0, created: 0.0}
+
+
+def test_what_nobody_ever_held_is_over_when_the_last_driver_is() -> None:
+    story = Story(parts=PARTS[:1])
+    assert story.placement.over_at(PARTS[3]) <= story.now
+    story.placement.adopt(SF, [], story.now + 60)
+    assert story.placement.over_at(PARTS[3]) == story.now + 60

@@ -261,9 +261,11 @@ async def _elected(settings: Settings, where: TopicPartition) -> tuple[bool, int
         target_cluster_id=target.metadata.cluster_id,
     )
     active = asyncio.Event()
+    members: list[str] = []
 
     def tell(_link: str, role: object) -> None:
         if isinstance(role, Active):
+            members.append(role.member)
             active.set()
 
     drivership = Drivership([candidate], tell)
@@ -272,7 +274,7 @@ async def _elected(settings: Settings, where: TopicPartition) -> tuple[bool, int
         async with asyncio.timeout(TIMEOUT_S):
             await active.wait()
             cells = Cells(drivership.claims_group("link"), flight_s=TIMEOUT_S)
-            reserved = await cells.reserve({where: -1})
+            reserved = await cells.reserve({where: -1}, member=members[-1])
             return where in reserved, await read_state_lasts_ms(target)
     finally:
         await drivership.aclose()

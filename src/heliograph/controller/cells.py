@@ -14,17 +14,21 @@ reads what was reserved before it, and goes on above that.
 
 Two things may still be on their way when we read. A commit of the holder before us, which was taken before the
 generation changed: holders reserve one attempt of a partition at a time, so the first of ours leaves one out; and who
-begins waits for a commit of its own first, which the coordinator writes behind all of those (the *barrier*). And one
-of our own whose outcome is unknown, which could take back what we reserve after it: nothing is committed until it is
-over.
+begins waits for a commit of its own first, which the coordinator writes behind all of those (the *barrier*). So neither
+a reservation nor a mark of a former holder comes to light in our term. And one of our own whose outcome is unknown,
+which could take back what we reserve after it: nothing is committed until it is over.
+
+A run that was dropped from the group comes back as another member, behind whoever took its place. So everybody says as
+which member they hold the partitions, and nothing is committed as another one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -88,42 +92,45 @@ class Cells:
         self._ours_of: str | None = None
         self._unknown_until = -math.inf  # a commit of ours may be executed late
         self._texts: dict[TopicPartition, _Text] = {}
+        self._commit: asyncio.Task[None] | None = None  # the last one
 
     async def begin(
-        self, wheres: Collection[TopicPartition], *, barrier: TopicPartition | None, above: int = 0
+        self,
+        wheres: Collection[TopicPartition],
+        *,
+        member: str,
+        barrier: TopicPartition | None,
+        above: int = 0,
     ) -> Begun:
-        """A term above every one before it, and above this one, for partitions that are ours from now on; it is durable
-        on return, and no mark of theirs is left. `barrier`: a cell that means nothing. Without one a reservation of the
-        last holder may be hidden from us, and an attempt is left out for it."""
-        async with self._lock:
-            self._check_known()
-            if barrier is not None:
-                await self._put({barrier: Cell(number=0, text=_text(_Text()))})
+        """A term above every one before it, and above this one, for partitions that are ours from now on, as `member`;
+        it is durable on return, and no mark of theirs is left. `barrier`: a cell that means nothing. Without one that
+        of the first partition is taken: a reservation of the last holder may be hidden from us there, and an attempt is
+        left out for it."""
+        async with self._committing():
             self._member = None
-            await self._read()
+            if barrier is not None:
+                await self._put({barrier: Cell(number=0, text=_text(_Text()))}, member)
+            elif wheres:
+                await self._read(member)
+                first = min(wheres)
+                self._attempts[first] = self._attempts.get(first, NOTHING) + 1
+                await self._put({first: self._cell(first)}, member)
+                self._member = None
+            await self._read(member)
             marks = {where: mark for where in wheres if (mark := self._text_of(where).mark) is not None}
             term = max((self._text_of(where).term for where in wheres), default=0)
             term = max(term, above) + 1
-            if barrier is None:
-                self._attempts |= {where: self._attempts.get(where, NOTHING) + 1 for where in wheres}
             self._texts |= dict.fromkeys(wheres, _Text(term=term))
-            await self._put({where: self._cell(where) for where in wheres})
+            if wheres:
+                await self._put({where: self._cell(where) for where in wheres}, member)
             return Begun(term=term, marks=marks)
 
-    async def marked(self, wheres: Collection[TopicPartition]) -> bool:
-        """Whether one of them has a mark, which must be erased before anything is appended there."""
-        async with self._lock:
-            self._member = None
-            await self._read()
-            return any(self._text_of(where).mark is not None for where in wheres)
-
-    async def leave(self, marks: Mapping[TopicPartition, Mark]) -> None:
-        """Nothing of ours will be appended to these any more."""
-        async with self._lock:
-            self._check_known()
-            await self._read()
+    async def leave(self, marks: Mapping[TopicPartition, Mark], *, member: str) -> None:
+        """Nothing that was sent as `member` will be appended to these any more."""
+        async with self._committing():
+            await self._read(member)
             self._texts |= {where: self._text_of(where)._replace(mark=mark) for where, mark in marks.items()}
-            await self._put({where: self._cell(where) for where in marks})
+            await self._put({where: self._cell(where) for where in marks}, member)
 
     def _text_of(self, where: TopicPartition) -> _Text:
         return self._texts.get(where, _Text())
@@ -132,26 +139,31 @@ class Cells:
         attempt = self._attempts.get(where, NOTHING)
         return Cell(number=attempt + 1, text=_text(self._text_of(where)))
 
-    def _check_known(self) -> None:
-        if self._clock() < self._unknown_until:
-            raise RequestTimedOut("an earlier commit has no answer, and may still be on its way")
+    @contextlib.asynccontextmanager
+    async def _committing(self) -> AsyncIterator[None]:
+        """One at a time, and none before the last one has an answer: also one that nobody waits for any more."""
+        async with self._lock:
+            if self._commit is not None:
+                await asyncio.wait({self._commit})
+            if self._clock() < self._unknown_until:
+                raise RequestTimedOut("an earlier commit has no answer, and may still be on its way")
+            yield
 
-    async def attempts(self) -> Mapping[TopicPartition, int]:
+    async def attempts(self, *, member: str) -> Mapping[TopicPartition, int]:
         """The last one that was reserved, of every partition of which one ever was. Read anew: a run gains topics in
         the middle of its term, and others have reserved for them until then."""
         async with self._lock:
             self._member = None
-            await self._read()
+            await self._read(member)
             return dict(self._attempts)
 
-    async def reserve(self, wants: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    async def reserve(self, wants: Mapping[TopicPartition, int], *, member: str) -> dict[TopicPartition, int]:
         """An attempt above what was ever reserved, and above this one, for each of them. They are durable on return."""
-        async with self._lock:
-            self._check_known()
-            await self._read()
+        async with self._committing():
+            await self._read(member)
             given = {where: self._next(where, above) for where, above in wants.items()}
             self._attempts |= given  # also if the commit fails: it may be executed
-            await self._put({where: self._cell(where) for where in given})
+            await self._put({where: self._cell(where) for where in given}, member)
             self._ours |= set(given)
             return given
 
@@ -160,12 +172,14 @@ class Cells:
         last = ATTEMPTS - 1  # used up: whoever has this one fills under an exclusive lease only
         return min(max(self._attempts.get(where, NOTHING), above) + step, last)
 
-    async def _read(self) -> None:
-        """Once for each term, and for each link that is prepared: in between nobody else commits for our partitions."""
+    def _check_place(self, member: str) -> None:
         standing = self._group.standing
-        if not isinstance(standing, Placed):
+        if not isinstance(standing, Placed) or standing.term.member != member:
             raise BrokerRefused("the run holds no place in the election", code=ErrorCode.UNKNOWN_MEMBER_ID)
-        member = standing.term.member
+
+    async def _read(self, member: str) -> None:
+        """Once for each term, and for each link that is prepared: in between nobody else commits for our partitions."""
+        self._check_place(member)
         if self._member == member:
             return
         found = await self._group.cells()
@@ -179,7 +193,14 @@ class Cells:
             self._ours_of = member
         self._member = member
 
-    async def _put(self, cells: Mapping[TopicPartition, Cell]) -> None:
+    async def _put(self, cells: Mapping[TopicPartition, Cell], member: str) -> None:
+        """Whoever waits may be cancelled; the commit is not, so that its outcome is known."""
+        self._check_place(member)  # again: reading took a while, and a commit is made as whoever we are now
+        self._commit = asyncio.get_running_loop().create_task(self._committed(cells))
+        self._commit.add_done_callback(_hear_out)
+        await asyncio.shield(self._commit)
+
+    async def _committed(self, cells: Mapping[TopicPartition, Cell]) -> None:
         try:
             await self._group.commit(cells)
         except BrokerRefused:
@@ -187,6 +208,12 @@ class Cells:
         except (RequestFailed, ProtocolError):
             self._unknown_until = self._clock() + self._flight_s
             raise
+
+
+def _hear_out(commit: asyncio.Task[None]) -> None:
+    """Its problem is told to who waits for it, if anybody does."""
+    if not commit.cancelled():
+        commit.exception()
 
 
 def _text(text: _Text) -> str:

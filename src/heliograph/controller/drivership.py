@@ -45,19 +45,24 @@ class Active:
         return self.terms[0].generation
 
     @property
+    def member(self) -> str:
+        """As whom the run holds topics, in the group of claims."""
+        return self.terms[0].member
+
+    @property
     def in_front(self) -> tuple[Claimant, ...]:
-        return self.claims.in_front_of(self.terms[0].member)
+        return self.claims.in_front_of(self.member)
 
     def held_by(self, link: str, target_topic: str) -> Holder | None:
         """Who else holds it; None: it is this link's."""
         holder = self.claims.holder(target_topic)
-        if holder is None or (holder.claimant.member == self.terms[0].member and holder.link == link):
+        if holder is None or (holder.claimant.member == self.member and holder.link == link):
             return None
         return holder
 
     def all_held_by(self, claim: Claim) -> Holder | None:
         """Who else holds all that this link of ours selects, whatever topics there are."""
-        return self.claims.twin_of(claim, self.terms[0].member)
+        return self.claims.twin_of(claim, self.member)
 
 
 Role = Active | Standby | Seeking

@@ -141,6 +141,10 @@ class LinkRoles:
         if link in self._ready:
             self._granted = self._granted | {link}
 
+    def holds(self, link: str) -> bool:
+        """Nobody else can hold it at this moment: it is prepared, and the lease lasts."""
+        return self.grants().get(link, 0.0) > 0.0
+
     @property
     def standing_by(self) -> bool:
         return any(isinstance(role, Standby) for role in self.roles.values())
@@ -169,8 +173,12 @@ class LinkRoles:
                 task.add_done_callback(self._reserving.discard)
 
     async def _reserve(self, link: str, lane: int, pid: int, wants: dict[MirrorPartition, int]) -> None:
+        term = self._terms.get(link)
+        if term is None:  # withdrawn since it was asked for
+            return
         try:
-            given = await self._cells_of(link).reserve({key.target: above for key, above in wants.items()})
+            wanted = {key.target: above for key, above in wants.items()}
+            given = await self._cells_of(link).reserve(wanted, member=term.member)
         except (RequestFailed, ProtocolError) as problem:
             self._tell_unreserved(link, problem.message)
             return
@@ -196,21 +204,27 @@ class LinkRoles:
 
     async def take_again(self, link: str, source_topics: Collection[str]) -> Ready:
         """Topics of a link that is ours, observed and planned anew. `ClusterUnreachable`: try again."""
-        term = self._terms[link]
-        ready = await self._take_over(link, (), self._held_by(term), source_topics)
+        term = self._terms.get(link)
+        if term is None or link not in self._granted:
+            raise _not_ours(link)
+        ready = await self._take_over(link, term.member, (), self._held_by(term), source_topics)
+        if link not in self._granted:  # withdrawn meanwhile
+            raise _not_ours(link)
         self._mirrored[link] |= {copy.spec.partition.target_topic for copy in ready.todo.copies}
         return ready
 
     async def leave_marks(self, marks: Mapping[MirrorPartition, Mark]) -> None:
         """These were drained: nothing of ours is on its way. To be called when lanes have ended, before `aclose`. A
-        mark that cannot be left costs who comes next a wait."""
-        by_cells: dict[Cells, dict[TopicPartition, Mark]] = {}
+        mark that cannot be left costs who comes next a wait. Of a link that was withdrawn since its lanes were given
+        it, and may have been prepared again, none is left: others may have held it in between."""
+        by_cells: dict[tuple[Cells, str], dict[TopicPartition, Mark]] = {}
         for key, mark in marks.items():
-            if key.link in self._ready:
-                by_cells.setdefault(self._cells_of(key.link), {})[key.target] = mark
-        for cells, of_cells in by_cells.items():
+            if key.link in self._granted:
+                member = self._terms[key.link].member
+                by_cells.setdefault((self._cells_of(key.link), member), {})[key.target] = mark
+        for (cells, member), of_cells in by_cells.items():
             with contextlib.suppress(RequestFailed, ProtocolError):
-                await cells.leave(of_cells)
+                await cells.leave(of_cells, member=member)
 
     def record(self, link: str, rows: Callable[[LinkLedger], Iterable[Row]]) -> None:
         """Write these down in the background, if the link is ours and there is a ledger."""
@@ -284,7 +298,7 @@ class LinkRoles:
     async def _prepare(self, link: str, term: Active) -> None:
         while True:
             try:
-                ready = await self._take_over(link, self._mirrored[link], self._held_by(term))
+                ready = await self._take_over(link, term.member, self._mirrored[link], self._held_by(term))
             except ClusterUnreachable as problem:
                 self._outbox.tell(Event.CLUSTER_AWAY, f"link {link}: {problem.message}", link=link)
                 await asyncio.sleep(TRY_AGAIN_S)
@@ -306,6 +320,10 @@ class LinkRoles:
     def _prepared(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (problem := task.exception()) is not None:
             self._on_event(Failed(problem))
+
+
+def _not_ours(link: str) -> ClusterUnreachable:
+    return ClusterUnreachable(f"link {link} is not this run's now")
 
 
 def _first_gaps(ledger: LinkLedger, wants: Iterable[MirrorPartition]) -> list[Row]:

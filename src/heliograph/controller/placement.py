@@ -94,6 +94,10 @@ class Placement:
         self._at_rest = False
         self._clear_at[link] = clear_at
         self._sooner = {key: at for key, at in self._sooner.items() if key.link != link} | dict(sooner)
+        for key, place in self._places.items():
+            # Known from before somebody else drove the link, though it may not be wanted now.
+            if key.link == link and key.target_topic not in created:
+                place.clear_at = max(place.clear_at, self._inherited(key))
         for home, portion in enumerate(balance(tuple(copies), len(self._lanes))):
             for copy in portion:
                 new = copy.spec.partition.target_topic in created

@@ -26,6 +26,7 @@ from heliograph.model.events import Event
 from heliograph.model.ledger import LEDGER_TOPIC, Row
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition, TopicPartition
+from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 
 BARRIER = TopicPartition(LEDGER_TOPIC, 0)
@@ -51,10 +52,15 @@ class Takeover:
         self._cells_of = cells_of
 
     async def __call__(
-        self, link: str, mirrored: Collection[str], held_by: HeldBy, only: Collection[str] | None = None
+        self,
+        link: str,
+        member: str,
+        mirrored: Collection[str],
+        held_by: HeldBy,
+        only: Collection[str] | None = None,
     ) -> Ready:
-        """`mirrored`, `held_by`: as in `prepare`. `only`: these source topics of the link, the others go on as they
-        are. `ClusterUnreachable`: try again."""
+        """`member`: as whom in the election's group the run holds the link. `mirrored`, `held_by`: as in `prepare`.
+        `only`: these source topics of the link, the others go on as they are. `ClusterUnreachable`: try again."""
         ledger = await self._ledgers.open(link)
         recorded = ledger.recorded if ledger is not None else NOTHING_RECORDED
         snapshot, todo = await prepare(
@@ -62,8 +68,8 @@ class Takeover:
         )
         keys = _held(snapshot, todo)
         held = [key.target for key in keys]
-        begun = await self._begin(link, ledger, held)
-        todo = await self._with_gaps(link, todo)
+        begun = await self._begin(link, member, ledger, held)
+        todo = await self._with_gaps(link, member, todo)
         if ledger is not None and begun is not None:
             await _written(ledger.take_over({where.topic for where in held}, begun.term))
         todo = await self._with_goals(link, ledger, snapshot, todo, whole=only is None)
@@ -71,15 +77,15 @@ class Takeover:
         return Ready(todo=todo, clear_in_s=_clear_in(snapshot, keys, marks))
 
     async def _begin(
-        self, link: str, ledger: LinkLedger | None, held: Collection[TopicPartition]
+        self, link: str, member: str, ledger: LinkLedger | None, held: Collection[TopicPartition]
     ) -> Begun | None:
-        """None: nothing of it can be kept, and no mark is there that could mislead whoever comes next."""
+        """None: nothing of it can be kept. Without a ledger, too, no mark may be left that could mislead whoever comes
+        next."""
         cells = self._cells_of(link)
+        above = ledger.recorded.term_above({where.topic for where in held}) if ledger is not None else 0
+        barrier = BARRIER if ledger is not None else None
         try:
-            if ledger is not None:
-                above = ledger.recorded.term_above({where.topic for where in held})
-                return await cells.begin(held, barrier=BARRIER, above=above)
-            return await cells.begin(held, barrier=None) if await cells.marked(held) else None
+            return await cells.begin(held, member=member, barrier=barrier, above=above)
         except BrokerRefused as refused:
             if refused.code not in _DENIED:
                 raise _away(refused) from refused
@@ -89,12 +95,12 @@ class Takeover:
         except (RequestFailed, ProtocolError) as problem:
             raise _away(problem) from problem
 
-    async def _with_gaps(self, link: str, todo: Plan) -> Plan:
+    async def _with_gaps(self, link: str, member: str, todo: Plan) -> Plan:
         """Which partitions may have had gaps filled; all of them where that cannot be read."""
         if not todo.copies:
             return todo
         try:
-            reserved: Mapping[TopicPartition, int] | None = await self._cells_of(link).attempts()
+            reserved: Mapping[TopicPartition, int] | None = await self._cells_of(link).attempts(member=member)
         except (RequestFailed, ProtocolError) as problem:
             words = f"link {link}: what was reserved of it before cannot be read: {problem.message}"
             self._outbox.tell(Event.ELECTION, words, link=link)
@@ -129,10 +135,11 @@ class Takeover:
 
 
 def _held(snapshot: LinkSnapshot, todo: Plan) -> list[MirrorPartition]:
-    """Partitions of ours that exist on the target."""
-    existing = set(snapshot.targets) | {creation.topic for creation in todo.creations}
+    """Partitions of ours that exist on the target: the topic of what is copied does, whoever has made it. Those of a
+    topic to which a right is missing are left out, so that others have their terms; nothing is appended to them."""
+    existing = set(snapshot.targets) | {copy.spec.partition.target_topic for copy in todo.copies}
     keys = [copy.spec.partition for copy in todo.copies]
-    keys += [refusal.partition for refusal in todo.refusals]
+    keys += [each.partition for each in todo.refusals if each.why.reason is not StopReason.PREFLIGHT]
     keys += [each.partition for each in todo.paused]
     partitions = {name: target.partitions for name, target in snapshot.targets.items()}
     return [
