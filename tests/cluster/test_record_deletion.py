@@ -91,6 +91,6 @@ async def test_who_may_not_delete_is_given_the_line_that_grants_it() -> None:
         await delete(FakeBroker(ErrorCode.TOPIC_AUTHORIZATION_FAILED), 100)
     assert refused.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert refused.value.hint == (
-        "grant DELETE on the topic, then start again: kafka-acls.sh --bootstrap-server 127.0.0.1:9092 --add"
+        "grant DELETE on the topic: kafka-acls.sh --bootstrap-server 127.0.0.1:9092 --add"
         " --allow-principal User:ANONYMOUS --operation Delete --topic orders"
     )

@@ -15,6 +15,7 @@ from heliograph.copier.recovery import (
 )
 from heliograph.model.errors import BrokerRefused, PartitionStop
 from heliograph.model.events import Event
+from heliograph.model.hints import AFTER_LINE
 from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 
@@ -101,7 +102,7 @@ def test_brokers_that_let_nobody_write_markers_stop_the_partition_with_their_hin
         stop = stop_for_markers(BrokerRefused("not yours", code=code, hint="grant it"), 7)
         assert stop is not None
         assert (stop.reason, stop.message) == (StopReason.REFUSED, "the gap at 7 cannot be filled: not yours")
-        assert stop.hint == "grant it"
+        assert stop.hint == f"grant it{AFTER_LINE}"
 
 
 def test_markers_that_a_broker_refuses_for_now_are_written_later() -> None:

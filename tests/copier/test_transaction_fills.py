@@ -13,6 +13,7 @@ from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.model.errors import BrokerRefused, Disconnected
 from heliograph.model.events import Event
 from heliograph.model.fill_way import FillWay, transactional_id
+from heliograph.model.hints import AFTER_LINE
 from heliograph.model.marker_label import MarkerLabel
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.error_codes import ErrorCode
@@ -279,7 +280,7 @@ async def test_a_right_that_is_taken_away_stops_the_partition() -> None:
         assert copy.stopped is not None
         assert (copy.stopped.reason, copy.stopped.hint) == (
             StopReason.REFUSED,
-            "grant WRITE on transactional ids",
+            f"grant WRITE on transactional ids{AFTER_LINE}",
         )
 
 

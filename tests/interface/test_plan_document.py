@@ -43,6 +43,14 @@ def test_json_has_the_whole_policy_of_every_partition_also_of_refused_ones() -> 
     assert policies["payments"] == policies["refused"] == DEFAULT_POLICY.texts()
 
 
+def test_a_refused_topic_is_shown_with_the_command_that_mirrors_it_again() -> None:
+    seen = snapshot(source_topic("more"), targets=[target_topic("more", partitions=3)])
+    document = document_of(plan([seen]), [LINK], {LINK.name: BY_MARKERS})
+    assert {row["hint"].rpartition(": ")[2] for row in document["partitions"]} == {
+        "heliograph topics remirror sf-to-nyc more"
+    }
+
+
 def test_a_topic_that_an_operator_is_to_create_is_shown_with_the_line_that_does_it() -> None:
     link = replace(LINK, create_topics=False)
     document = document_of(plan([snapshot(source_topic(), link=link)]), [link], {link.name: BY_MARKERS})

@@ -64,6 +64,16 @@ def test_what_is_paused_already_is_not_paused_again() -> None:
     assert (told.subject, "ann@desk" in told.message) == ("orders:0", True)
 
 
+def test_a_target_topic_that_was_deleted_under_a_running_mirror_is_resumed() -> None:
+    gone = look(PartitionSight(source=span(0, 9), source_end=9), has_target=False)
+    assert "yet: nothing is mirrored" in resume(gone, "orders").refusals[0].message
+    (view,) = gone.partitions
+    status = view.status._replace(state=PartitionState.STOPPED, reason=StopReason.RECREATED)
+    stopped = replace(gone, partitions=(replace(view, status=status),))
+    (draft,) = resume(stopped, "orders").drafts
+    assert (draft.wish, draft.stop) == (Wish.RESUME, "recreated")
+
+
 def test_what_is_not_there_is_refused() -> None:
     nowhere = pause(look(PartitionSight(source=span(0, 9), source_end=9), has_target=False))
     assert "the target has no partition orders:0 yet" in nowhere.refusals[0].message

@@ -70,7 +70,7 @@ def common_version(connection: Connection, api_key: int, name: str, ours: range)
         raise BrokerRefused(
             f"{connection.address} offers {offered} of {name}, we speak {ours[0]} to {ours[-1]}",
             code=ErrorCode.UNSUPPORTED_VERSION,
-            hint="sources from Kafka 0.11 and targets from Kafka 2.8 are supported",
+            hint="upgrade its brokers: sources from Kafka 0.11 and targets from Kafka 2.8 are supported",
         )
     return int(version)
 

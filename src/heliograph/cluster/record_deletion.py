@@ -45,6 +45,4 @@ async def delete_records(
 def _denied(client: ClusterClient, where: TopicPartition, what: str) -> BrokerRefused:
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     line = grant_line(client.properties, Right.DELETE, Resource.TOPIC, [where.topic])
-    return BrokerRefused(
-        f"{what}: {code.name}", code=code, hint=f"grant DELETE on the topic, then start again: {line}"
-    )
+    return BrokerRefused(f"{what}: {code.name}", code=code, hint=f"grant DELETE on the topic: {line}")

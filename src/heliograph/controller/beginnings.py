@@ -22,6 +22,7 @@ from heliograph.controller.plan import CopyPartition, Plan, RefusePartition
 from heliograph.controller.recorded import Recorded
 from heliograph.model.admission import Refused
 from heliograph.model.errors import ProtocolError, RequestFailed
+from heliograph.model.hints import THEN_START
 from heliograph.model.partition import MirrorPartition, TopicPartition
 from heliograph.model.policy import EARLIEST, Isolation
 from heliograph.model.start import LATEST, start_time
@@ -78,7 +79,7 @@ async def _resolve(source: ClusterClient, copy: CopyPartition, now: datetime) ->
         return Refused(
             reason=StopReason.LEDGER,
             message=f"where the mirror begins (start: {copy.spec.policy.start}) cannot be resolved: {problem.message}",
-            hint="start the mirror again when the source can be read",
+            hint="see that the source can be read" + THEN_START,
         )
 
 
@@ -117,8 +118,8 @@ def _without(todo: Plan, failed: Mapping[MirrorPartition, Refused]) -> Plan:
 
 _NO_LEDGER = Refused(
     reason=StopReason.LEDGER,
-    message="where a mirror begins can be chosen (start) only where it can be written down: the target lets us keep no"
-    " ledger",
-    hint="grant CREATE, READ, WRITE and DESCRIBE on topics of the target that begin with __heliograph_, or leave start"
-    " at earliest",
+    message="the topic has a start other than earliest, which is written to the ledger, and the target lets the mirror"
+    " keep no ledger",
+    hint="set start: earliest, or grant CREATE, READ and WRITE on topics of the target that begin with __heliograph_;"
+    " then start the mirror again",
 )

@@ -14,6 +14,7 @@ from heliograph.controller.plan import (
     RefusePartition,
 )
 from heliograph.model.events import Event
+from heliograph.model.hints import hint_for
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.states import BoundBy, PartitionState
@@ -319,6 +320,6 @@ def _refused(refusal: RefusePartition) -> PartitionStatus:
         goal=None,
         reason=refusal.why.reason,
         error=refusal.why.message,
-        hint=refusal.why.hint,
+        hint=hint_for(refusal.partition, refusal.why.hint),
         refused=True,
     )

@@ -24,6 +24,7 @@ from heliograph.model.clock import time_of_day
 from heliograph.model.command import Command, Outcome, Wish
 from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed
 from heliograph.model.events import Event
+from heliograph.model.hints import ACCEPT_LOSS, hint_for
 from heliograph.model.ledger import Row, RowKind
 from heliograph.model.occurrence import Occurrence
 from heliograph.model.outbox import Outbox
@@ -221,8 +222,7 @@ class Commands:
                 "look at it again: heliograph topics list",
             )
         if row.reason is StopReason.LOST and key.partition not in command.loses:
-            line = f"heliograph topics resume {key.link} {key.source_topic}:{key.partition} --accept-loss"
-            return _Refusal(f"records are lost: {row.error}", line)
+            return _Refusal(f"records are lost: {row.error}", hint_for(key, ACCEPT_LOSS))
         return None
 
     async def _begin_again(
@@ -244,7 +244,9 @@ class Commands:
                 self._tell(Event.RESUMED, key, f"{key} is resumed by {command.author}")
                 answers.append(ledger.of_answer(command, Outcome.APPLIED, "resumed"))
             else:
-                answers.append(ledger.of_answer(command, Outcome.REFUSED, why.message, why.hint))
+                answers.append(
+                    ledger.of_answer(command, Outcome.REFUSED, why.message, hint_for(key, why.hint))
+                )
         await ledger.write(answers)
 
     # -- inside
@@ -270,7 +272,7 @@ def _loses_more(command: Command, key: MirrorPartition, source_start: int | None
     return _Refusal(
         f"more is lost by now than was shown: the source starts at {source_start}, and offsets"
         f" [{shown[0]}, {shown[1]}) were accepted",
-        f"heliograph topics resume {key.link} {key.source_topic}:{key.partition} --accept-loss",
+        hint_for(key, ACCEPT_LOSS),
     )
 
 

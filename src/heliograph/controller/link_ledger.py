@@ -18,6 +18,7 @@ from heliograph.model.admission import Refused
 from heliograph.model.clock import time_of_day
 from heliograph.model.command import Command, Outcome
 from heliograph.model.errors import ProtocolError, RequestFailed
+from heliograph.model.hints import hint_for
 from heliograph.model.ledger import WHOLE_TOPIC, Fields, Row, RowKind
 from heliograph.model.partition import MirrorPartition, TopicPartition
 
@@ -84,7 +85,7 @@ class LinkLedger:
         fields = {
             "code": str(why.reason),
             "message": why.message,
-            "hint": why.hint,
+            "hint": hint_for(key, why.hint),
             "first_offset": why.first_offset,
             "next_offset": why.next_offset,
             "at": _now(),

@@ -21,6 +21,7 @@ from heliograph.model.admission import Admitted, Refused, TopicFacts, admit_topi
 from heliograph.model.claims import Holder
 from heliograph.model.errors import ConfigError
 from heliograph.model.events import Severity
+from heliograph.model.hints import START_AFTER_LINE, THEN_START
 from heliograph.model.ledger import OWN_PREFIX, is_own_name
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
@@ -211,7 +212,7 @@ def _missing(link: Link, topic: str, findings: Iterable[Finding]) -> Refused | N
         concerned = found.link == link.name and (not found.topics or name in found.topics)
         if concerned and found.severity is Severity.ERROR:
             message = f"cluster {found.cluster!r}: {found.message}"
-            return Refused(reason=StopReason.PREFLIGHT, message=message, hint=found.hint)
+            return Refused(reason=StopReason.PREFLIGHT, message=message, hint=found.hint + START_AFTER_LINE)
     return None
 
 
@@ -344,7 +345,8 @@ def _unread_config(snapshot: LinkSnapshot, topic: SourceTopic, target: TargetTop
             return Refused(
                 reason=StopReason.TOPIC_CONFIG,
                 message=f"topic {name} of cluster {cluster!r}: {problem}",
-                hint=f"grant this client DESCRIBE_CONFIGS on topic {name} of {cluster!r}, or exclude the topic",
+                hint=f"exclude the topic, or grant the mirror DESCRIBE_CONFIGS on topic {name} of {cluster!r}"
+                + THEN_START,
             )
     return None
 

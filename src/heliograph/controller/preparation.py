@@ -14,6 +14,7 @@ from heliograph.model.admission import Refused
 from heliograph.model.clock import time_of_day
 from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.events import Event
+from heliograph.model.hints import RESUME_TOPIC, THEN_RESUME_TOPIC
 from heliograph.model.occurrence import Occurrence
 from heliograph.model.outbox import Outbox
 from heliograph.model.states import StopReason
@@ -76,7 +77,8 @@ def _not_created(creation: CreateTopic, message: str) -> Refused:
     return Refused(
         reason=StopReason.REFUSED,
         message=message,
-        hint=f"create topic {creation.topic} on the target with {creation.shape.partitions} partitions, or exclude it",
+        hint=f"exclude the topic, or create topic {creation.topic} on the target with {creation.shape.partitions}"
+        " partitions" + THEN_RESUME_TOPIC,
     )
 
 
@@ -84,7 +86,7 @@ def _deleted(topic: str) -> Refused:
     return Refused(
         reason=StopReason.RECREATED,
         message=f"the target topic {topic} was deleted while it was mirrored",
-        hint="look who deleted it; to mirror it afresh, start the mirror again",
+        hint=f"find out who deleted it; to create it again and copy all that the source holds: {RESUME_TOPIC}",
     )
 
 

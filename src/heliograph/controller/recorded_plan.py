@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from heliograph.controller.recorded import Recorded, time_text
 from heliograph.controller.snapshot import SourceTopic, TargetTopic
-from heliograph.model.admission import AFRESH, Refused
+from heliograph.model.admission import Refused
+from heliograph.model.hints import AFRESH
 from heliograph.model.partition import TopicPartition
 from heliograph.model.states import StopReason
 
@@ -23,7 +24,7 @@ def refuse_by_ledger(
             reason=StopReason.RECREATED,
             message=f"the source topic {topic.name} was deleted and created again (topic id {topic.topic_id}, was"
             f" {known}): the target holds records of the former one",
-            hint=AFRESH,
+            hint=f"compare both topics; {AFRESH}",
         )
     return None
 

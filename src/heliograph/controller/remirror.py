@@ -30,6 +30,7 @@ from heliograph.model.clock import clock_of_waits, time_of_day
 from heliograph.model.command import Command, Outcome
 from heliograph.model.errors import BrokerRefused, HeliographError, RequestTimedOut
 from heliograph.model.events import Event
+from heliograph.model.hints import topics_line
 from heliograph.model.ledger import WHOLE_TOPIC, RowKind
 from heliograph.model.occurrence import Occurrence
 from heliograph.model.outbox import Outbox
@@ -121,7 +122,7 @@ class Remirror:
             there = "is gone" if target is None else f"is another one by now (id {target.topic_id})"
             raise Unwanted(
                 f"topic {key.target_topic} that was shown (id {command.target_topic_id}) {there}",
-                hint=f"look at it again: heliograph topics remirror {key.link} {key.source_topic} --dry-run",
+                hint=_look_again(key),
             )
         sights = snapshot.sources[0].partitions
         losses = hulls({number: lost_of(sight.target, sight.source) for number, sight in sights.items()})
@@ -131,7 +132,7 @@ class Remirror:
                 raise Unwanted(
                     f"partition {number}: offsets [{lost[0]}, {lost[1]}) that only the target holds would be lost, more"
                     " than were shown",
-                    hint=f"look at it again: heliograph topics remirror {key.link} {key.source_topic} --dry-run",
+                    hint=_look_again(key),
                 )
         by_hand = set_by_hand(snapshot, snapshot.sources[0], target)
         return Remirroring(command_id=command.id, target_topic_id=target.topic_id, configs=by_hand)
@@ -191,3 +192,8 @@ class Remirror:
                 target_topic=key.target_topic,
             )
         )
+
+
+def _look_again(key: MirrorPartition) -> str:
+    line = topics_line("remirror", key.link, key.source_topic, options=("--dry-run",))
+    return f"look at it again: {line}"

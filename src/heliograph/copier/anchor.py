@@ -8,8 +8,8 @@ from __future__ import annotations
 from heliograph.cluster.log_reads import Batches, LogSpan
 from heliograph.copier.ports import Batch
 from heliograph.copier.questions import Asking, ReadSourceBatch, ReadSourceBatches
-from heliograph.model.admission import AFRESH
 from heliograph.model.errors import CorruptBatch, DecompressionLimit, PartitionStop
+from heliograph.model.hints import AFRESH, RESUME
 from heliograph.model.states import StopReason
 from heliograph.wire.batch import payload_equal
 from heliograph.wire.compare import first_difference
@@ -59,6 +59,7 @@ def _first_difference(view: memoryview, batches: Batches, first_offset: int, nex
             StopReason.ANCHOR,
             f"the target's last batch, up to {next_offset}, cannot be compared with the source's records:"
             f" {problem.message}",
-            hint="look at these offsets of both topics with a consumer: one of the logs is damaged there",
+            hint="one of the logs is damaged: read these offsets of both topics with a consumer; if it was the source,"
+            f" and is mended: {RESUME}; if it is the target, {AFRESH}",
         ) from problem
     return differs.offset if differs is not None else None

@@ -27,9 +27,9 @@ from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.cluster.markers import Marker
 from heliograph.copier.spec import CopySpec
 from heliograph.copier.tail import Marks
-from heliograph.model.admission import AFRESH
 from heliograph.model.errors import PartitionStop
 from heliograph.model.fill_way import FillWay
+from heliograph.model.hints import AFRESH
 from heliograph.model.marker_label import ATTEMPTS, block_end, marker_label
 from heliograph.model.position import Position
 from heliograph.model.states import StopReason

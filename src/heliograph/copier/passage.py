@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from heliograph.copier.batches import Append, SourceBatch, SourceGap
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.model.errors import CorruptBatch, PartitionStop
+from heliograph.model.hints import THEN_RESUME
 from heliograph.model.position import Position
 from heliograph.model.producer_id import mirrored_from
 from heliograph.model.states import StopReason
@@ -119,7 +120,8 @@ def corrupt(problem: CorruptBatch) -> PartitionStop:
     return PartitionStop(
         StopReason.CORRUPT,
         f"the source holds a corrupt batch: {problem.message}",
-        hint="check the source broker's disk; if another replica is whole, move the leadership there",
+        hint="check the source broker's disk; if another replica is whole, move the leadership there"
+        + THEN_RESUME,
     )
 
 
@@ -144,5 +146,5 @@ def _too_large(header: BatchHeader, spec: CopySpec) -> PartitionStop:
         StopReason.TOO_LARGE,
         f"the batch at offset {header.base_offset} has {header.size_bytes} bytes, the target takes"
         f" {spec.max_batch_bytes}",
-        hint="raise max.message.bytes on the target topic, then start again",
+        hint="raise max.message.bytes (and segment.bytes) on the target topic" + THEN_RESUME,
     )

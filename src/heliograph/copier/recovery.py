@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from heliograph.model.errors import BrokerRefused, PartitionStop
 from heliograph.model.events import Event, Trouble
+from heliograph.model.hints import AFTER_LINE, THEN_RESUME
 from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 
@@ -27,12 +28,12 @@ class Resynchronise:
     refresh: bool = True  # read metadata again first: the leader, or the topic itself, may be another one
 
 
-_LARGER = "raise max.message.bytes (and segment.bytes) on the target topic, then start again"
-_RIGHTS = "give the target's principal WRITE and DESCRIBE on the topic, then start again"
-_LOOK = "see the target broker's log for why it refused, then start again"
+_LARGER = "raise max.message.bytes (and segment.bytes) on the target topic" + THEN_RESUME
+_RIGHTS = "grant the mirror WRITE and DESCRIBE on the target topic" + THEN_RESUME
+_LOOK = "see the target broker's log for why it refused, and mend that" + THEN_RESUME
 _TIMES = (
-    "raise message.timestamp.after.max.ms and message.timestamp.before.max.ms on the target topic,"
-    " then start again"
+    "raise message.timestamp.after.max.ms and message.timestamp.before.max.ms on the target topic"
+    + THEN_RESUME
 )
 _RACED = Resynchronise(Event.RACED, refresh=False)
 _MOVED = Resynchronise(Event.LEADER_MOVED)
@@ -61,7 +62,9 @@ APPEND_ANSWERS: dict[int, Stop | Resynchronise] = {
     ErrorCode.INVALID_RECORD: Stop(StopReason.REFUSED, _LOOK),
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: Stop(StopReason.REFUSED, _LOOK),
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: Stop(
-        StopReason.REFUSED, "the target broker is too old for this codec"
+        StopReason.REFUSED,
+        "the target broker is too old for this codec: upgrade it, or let producers use another one"
+        + THEN_RESUME,
     ),
     ErrorCode.POLICY_VIOLATION: Stop(StopReason.REFUSED, _LOOK),
     ErrorCode.INVALID_TOPIC_EXCEPTION: Stop(StopReason.REFUSED, _LOOK),
@@ -83,9 +86,14 @@ def after_append(code: int, message: str, offset: int) -> PartitionStop | Resync
     )
 
 
+def _hint_of(refused: BrokerRefused, otherwise: str) -> str:
+    """What the broker's answer says to do: where it says anything, that ends with a line for a shell."""
+    return refused.hint + AFTER_LINE if refused.hint else otherwise
+
+
 MARKER_RIGHTS = (
-    "grant the mirror ALTER (brokers from 3.8 on) or CLUSTER_ACTION on the target cluster, then start again:"
-    " gaps that transactions leave are filled with markers"
+    "gaps that transactions leave are filled with markers: grant the mirror ALTER (brokers from 3.8 on) or"
+    " CLUSTER_ACTION on the target cluster" + THEN_RESUME
 )
 MARKER_ANSWERS: dict[int, Stop | Resynchronise] = {
     # A rival fills the same gap, or has used a higher attempt.
@@ -115,12 +123,12 @@ def stop_for_markers(refused: BrokerRefused, offset: int) -> PartitionStop | Non
     if refused.code not in NEVER_MARKED:
         return None
     message = f"the gap at {offset} cannot be filled: {refused.message}"
-    return PartitionStop(StopReason.REFUSED, message, hint=refused.hint or MARKER_RIGHTS)
+    return PartitionStop(StopReason.REFUSED, message, hint=_hint_of(refused, MARKER_RIGHTS))
 
 
 TRANSACTION_RIGHTS = (
-    "grant the mirror WRITE on its transactional ids and on the topic, then start again: gaps that transactions leave"
-    " are filled by empty transactions"
+    "gaps that transactions leave are filled by empty transactions: grant the mirror WRITE on its transactional ids and"
+    " on the target topic" + THEN_RESUME
 )
 NEVER_BEGUN = frozenset(
     {
@@ -137,17 +145,17 @@ def stop_for_transactions(refused: BrokerRefused, offset: int) -> PartitionStop 
     if refused.code not in NEVER_BEGUN:
         return None
     message = f"the gap at {offset} cannot be filled: {refused.message}"
-    return PartitionStop(StopReason.REFUSED, message, hint=refused.hint or TRANSACTION_RIGHTS)
+    return PartitionStop(StopReason.REFUSED, message, hint=_hint_of(refused, TRANSACTION_RIGHTS))
 
 
 _DELETES = (
-    "grant the mirror DELETE on the target topic, then start again: a new mirror of a log that starts above 0"
-    " deletes the fillers that it was aligned with"
+    "a new mirror of a log that starts above 0 deletes the fillers that it was aligned with: grant the mirror DELETE on"
+    " the target topic" + THEN_RESUME
 )
 DELETION_ANSWERS: dict[int, Stop] = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: Stop(StopReason.REFUSED, _DELETES),
     ErrorCode.POLICY_VIOLATION: Stop(
-        StopReason.REFUSED, "set cleanup.policy=delete on the target topic, then start again"
+        StopReason.REFUSED, "set cleanup.policy=delete on the target topic" + THEN_RESUME
     ),
 }
 
@@ -157,15 +165,17 @@ def after_deletion(refused: BrokerRefused) -> PartitionStop | Trouble:
     stop = DELETION_ANSWERS.get(refused.code)
     if stop is None:
         return Trouble(Event.LEADER_MOVED, refused.message)
-    return PartitionStop(stop.reason, refused.message, hint=refused.hint or stop.hint)
+    return PartitionStop(stop.reason, refused.message, hint=_hint_of(refused, stop.hint))
 
 
 NEVER_READ: dict[int, str] = {
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "give the principal READ and DESCRIBE on the topic, then start again",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "give the principal DESCRIBE on the cluster, then start again",
-    ErrorCode.UNSUPPORTED_VERSION: "sources from Kafka 0.11 and targets from Kafka 2.8 are supported",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "grant the mirror READ and DESCRIBE on the topic" + THEN_RESUME,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "grant the mirror DESCRIBE on the cluster" + THEN_RESUME,
+    ErrorCode.UNSUPPORTED_VERSION: "upgrade the brokers: sources from Kafka 0.11, targets from Kafka 2.8 are supported"
+    + THEN_RESUME,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: TRANSACTION_RIGHTS,
-    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "set transaction.max.timeout.ms of the target's brokers to 10000 or more",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "set transaction.max.timeout.ms of the target's brokers to 10000 or more"
+    + THEN_RESUME,
 }
 
 
@@ -173,4 +183,6 @@ def stop_for_read(refused: BrokerRefused) -> PartitionStop | None:
     """The stop that a refused question or fetch demands; None: it may pass later."""
     if refused.code not in NEVER_READ:
         return None
-    return PartitionStop(StopReason.REFUSED, refused.message, hint=refused.hint or NEVER_READ[refused.code])
+    return PartitionStop(
+        StopReason.REFUSED, refused.message, hint=_hint_of(refused, NEVER_READ[refused.code])
+    )

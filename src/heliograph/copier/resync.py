@@ -55,6 +55,7 @@ from heliograph.model.admission import (
 )
 from heliograph.model.errors import PartitionStop
 from heliograph.model.fill_way import FillWay
+from heliograph.model.hints import AFRESH
 from heliograph.model.position import Position
 from heliograph.model.states import StopReason
 from heliograph.wire.batch import BatchHeader
@@ -197,5 +198,5 @@ def _check_epoch(producer: ProducerState | None, spec: CopySpec) -> None:
         raise PartitionStop(
             StopReason.FOREIGN,
             f"somebody else uses this link's producer id {spec.producer_id} with epoch {producer.epoch}",
-            hint="only Heliograph may write with that id: find the other writer of the target topic",
+            hint=f"only this link may write with that id: find the other writer of the target topic; {AFRESH}",
         )

@@ -27,6 +27,7 @@ from heliograph.model.errors import (
 )
 from heliograph.model.events import Event, Trouble
 from heliograph.model.fill_way import FillWay
+from heliograph.model.hints import THEN_RESUME_TOPIC
 from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.kernels import loading
@@ -239,7 +240,7 @@ async def _kernels() -> None:
             raise PartitionStop(
                 StopReason.KERNELS,
                 f"the target's last batch was merged, and this machine cannot compare it with the source's: {failure}",
-                hint="python -m heliograph.wire.kernels says what the compiled kernels lack",
+                hint="python -m heliograph.wire.kernels  # on the lane's machine: says what the compiled kernels lack",
             )
         await asyncio.sleep(KERNELS_LOOK_S)
 
@@ -265,7 +266,8 @@ def _stop_for(route: Route, problem: RequestFailed | ProtocolError) -> Partition
     return PartitionStop(
         StopReason.RECREATED,
         f"the topic is gone: {problem.message}",
-        hint="if it was deleted on purpose, exclude it; else look who deleted it, and start the mirror again",
+        hint="if it was deleted on purpose, exclude it; else find out who deleted it, create it again if it is the"
+        " source's (the mirror creates a target topic)" + THEN_RESUME_TOPIC,
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from heliograph.model.admission import AFRESH
 from heliograph.model.errors import PartitionStop
 from heliograph.model.events import Event, Trouble
+from heliograph.model.hints import AFRESH, RESUME, RESUME_TOPIC
 from heliograph.model.states import StopReason
 
 
@@ -33,7 +33,7 @@ def stamped(offset: int) -> PartitionStop:
         StopReason.TOPIC_CONFIG,
         f"the target's broker has written its own time into the batch at offset {offset}",
         hint="set message.timestamp.type=CreateTime on the target topic; the timestamps from this offset on are not the"
-        f" source's; {AFRESH}",
+        f" source's: to keep them as they are, and go on: {RESUME_TOPIC}; {AFRESH}",
         first_offset=offset,
     )
 
@@ -43,7 +43,7 @@ def rival(offset: int) -> PartitionStop:
         StopReason.RIVAL,
         f"somebody else appended offset {offset}, of old records, while this lane held the exclusive right to",
         hint="two mirrors write to one topic, or a clock is wrong: compare both topics from this offset on; if they"
-        f" differ: {AFRESH}",
+        f" are equal: {RESUME}; if they differ, {AFRESH}",
         first_offset=offset,
     )
 

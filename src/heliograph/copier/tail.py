@@ -19,8 +19,9 @@ from heliograph.copier.ports import Batch
 from heliograph.copier.questions import Asking, ReadSourceGap, ReadTargetBatches, Unsettled
 from heliograph.copier.spec import CopySpec
 from heliograph.model import marker_label
-from heliograph.model.admission import AFRESH, KEEP
+from heliograph.model.admission import KEEP
 from heliograph.model.errors import CorruptBatch, PartitionStop
+from heliograph.model.hints import AFRESH, RESUME
 from heliograph.model.marker_label import MarkerLabel, ReadLabel, is_marker_id, marker_id, read_label
 from heliograph.model.policy import Isolation
 from heliograph.model.states import StopReason
@@ -121,7 +122,7 @@ def _check_marker(spec: CopySpec, header: BatchHeader, view: memoryview, own: Ow
     if _read(spec, header.base_offset, label) is None and not own.holds(marker):
         unknown = (
             f"if gaps were filled by empty transactions before, grant WRITE on transactional id {spec.transactional_id}"
-            " again, and start again; else "
+            f" again, then: {RESUME}; else "
         )
         raise ForeignMarker(
             StopReason.FOREIGN,

@@ -34,6 +34,7 @@ from heliograph.copier.route import Route
 from heliograph.model.errors import BrokerRefused, PartitionStop, ProtocolError, RequestFailed
 from heliograph.model.events import Event, Trouble
 from heliograph.model.fill_way import transactional_prefix
+from heliograph.model.hints import AFTER_LINE
 from heliograph.model.states import StopReason
 
 
@@ -92,6 +93,7 @@ def no_right(route: Route, fill: Fill) -> PartitionStop:
         f"the source holds no record to copy at offsets [{first}, {end}), and the target cluster lets the mirror fill"
         " gaps neither by markers (ALTER, from Kafka 3.8 on, or CLUSTER_ACTION on the cluster) nor by empty"
         f" transactions (WRITE on transactional id {spec.transactional_id})",
-        hint="grant one of the two, then start again: "
-        + route.target.gap_grants(transactional_prefix(spec.source_cluster_id)),
+        hint="grant one of the two: "
+        + route.target.gap_grants(transactional_prefix(spec.source_cluster_id))
+        + AFTER_LINE,
     )

@@ -11,6 +11,7 @@ from heliograph.copier.spec import CopySpec
 from heliograph.engine.frames import Message
 from heliograph.model.errors import PartitionStop
 from heliograph.model.fill_way import FillWay
+from heliograph.model.hints import hint_for
 from heliograph.model.occurrence import Occurrence, of_stop, of_trouble
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.partition_status import PartitionStatus
@@ -32,7 +33,7 @@ def progress_of(copy: PartitionCopy, now: float) -> PartitionStatus:
         size_bytes=copy.size_bytes,
         reason=StopReason(stop.reason) if stop else None,
         error=stop.message if stop else None,
-        hint=stop.hint if stop else None,
+        hint=hint_for(copy.spec.partition, stop.hint) if stop else None,
         trouble=copy.trouble.message if copy.trouble else None,
         event=copy.trouble.event if copy.trouble else None,
         bound_by=copy.bound_by(now),

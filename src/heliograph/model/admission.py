@@ -15,15 +15,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from heliograph.model.errors import PartitionStop
+from heliograph.model.hints import (
+    ACCEPT_LOSS,
+    AFRESH,
+    TARGET_TOPIC,
+    THEN_RESUME_TOPIC,
+    THEN_START,
+)
 from heliograph.model.policy import OnLoss
 from heliograph.model.position import SEQUENCES, Position, next_sequence
 from heliograph.model.states import StopReason
 
-# The only advice that destroys something: it always says what.
-AFRESH = (
-    "to mirror it afresh, stop the mirror, delete the target topic and start the mirror again: records that only the"
-    " target holds are lost, all others are copied again, at the same offsets"
-)
 # Lost offsets that are filled with markers, at most. Each costs 78 bytes on the target and 50 us of its broker's time:
 # these take 780 MB and 8 minutes.
 MOST_LOST_OFFSETS = 10_000_000
@@ -45,7 +47,8 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """`first_offset`, `next_offset`: the offsets that it is about, as a half-open range, where it is about any."""
+    """`first_offset`, `next_offset`: the offsets that it is about, as a half-open range, where it is about any.
+    `hint` may hold placeholders of model/hints.py: whoever shows it knows the names."""
 
     reason: StopReason
     message: str
@@ -156,7 +159,7 @@ def admit_topic(facts: TopicFacts) -> Refused | None:
         return Refused(
             reason=StopReason.LOOP,
             message=f"source and target are the same Kafka cluster ({facts.source_cluster_id})",
-            hint="check the bootstrap.servers of both clusters",
+            hint="correct the bootstrap.servers of one of them in the config, then start the mirror again",
         )
     if facts.source_partitions != facts.target_partitions:
         return Refused(
@@ -165,14 +168,14 @@ def admit_topic(facts: TopicFacts) -> Refused | None:
             f" {facts.target_partitions}",
             hint=_partitions_hint(facts),
         )
-    return admit_config(facts.target_config)
+    return admit_config(facts.target_config, then=THEN_START)
 
 
 def _partitions_hint(facts: TopicFacts) -> str:
     if facts.target_partitions < facts.source_partitions:
         return (
-            "add partitions to the target topic (kafka-topics.sh --alter --topic TOPIC --partitions"
-            f" {facts.source_partitions}), then start the mirror again"
+            f"add partitions to the target topic (kafka-topics.sh --alter --topic {TARGET_TOPIC} --partitions"
+            f" {facts.source_partitions}){THEN_START}"
         )
     return f"{KEEP}; {AFRESH}"
 
@@ -181,19 +184,19 @@ def _partitions_hint(facts: TopicFacts) -> str:
 AS_THEY_ARE = {"compression.type": "producer", "message.timestamp.type": "CreateTime"}
 
 
-def admit_config(config: Mapping[str, str]) -> Refused | None:
-    """Of a target topic; a key that is missing has its default."""
+def admit_config(config: Mapping[str, str], *, then: str = THEN_RESUME_TOPIC) -> Refused | None:
+    """Of a target topic; a key that is missing has its default. `then`: what to do once it is mended."""
     for key, wanted in AS_THEY_ARE.items():
         if config.get(key, wanted) != wanted:
-            return _rewrites(key, config[key], wanted)
+            return _rewrites(key, config[key], wanted, then)
     return None
 
 
-def _rewrites(key: str, value: str, wanted: str) -> Refused:
+def _rewrites(key: str, value: str, wanted: str, then: str) -> Refused:
     return Refused(
         reason=StopReason.TOPIC_CONFIG,
         message=f"the target topic has {key}={value}: its broker would rewrite every batch",
-        hint=f"set {key}={wanted} on the target topic",
+        hint=f"set {key}={wanted} on the target topic{then}",
     )
 
 
@@ -228,7 +231,7 @@ def admit_partition(facts: PartitionFacts) -> Admitted | Refused:
             reason=StopReason.FOREIGN,
             message=f"the target is empty up to {facts.target_end} and nothing there shows who wrote it, while the"
             f" source still holds offsets [{facts.source_start}, {at})",
-            hint=AFRESH,
+            hint=f"compare both topics; {AFRESH}",
         )
     return _admitted(facts)
 
@@ -265,14 +268,14 @@ def _begin(facts: PartitionFacts) -> Admitted | Refused:
         return Refused(
             reason=StopReason.LOG_START,
             message=f"the mirror is to begin at offset {goal}, above the source's end {facts.source_end}",
-            hint=f"the source was truncated or recreated; {AFRESH}",
+            hint=f"the source was truncated or recreated: compare both topics; {AFRESH}",
         )
     if at > goal:
         return Refused(
             reason=StopReason.LOG_START,
             message=f"the target was aligned up to {at}, where its mirror was to begin, and that is not known any more:"
             f" the source still holds offsets [{goal}, {at})",
-            hint=AFRESH,
+            hint=f"compare both topics; {AFRESH}",
         )
     if at < goal and not facts.aligns:
         return Refused(
@@ -306,13 +309,19 @@ def _accepted_to(facts: PartitionFacts) -> int | None:
     return min(facts.source_start, next_offset) if covers else None
 
 
+_SKIP = (
+    f"to go on without these offsets: {ACCEPT_LOSS}; to go on by itself after each later loss, set on_loss: continue;"
+    " "
+)
+
+
 def _lost(facts: PartitionFacts, next_offset: int, besides: str) -> Refused:
     at = facts.next_source_offset
     return Refused(
         reason=StopReason.LOST,
         message=f"source offsets [{at}, {next_offset}) are gone: retention overtook the mirror{besides}",
-        hint="raise retention.ms or retention.bytes of source topics that a mirror may fall behind on; to go on without"
-        f" these records, {'' if besides else 'set on_loss: continue for the topic, or '}{AFRESH}",
+        hint=f"{'' if besides else _SKIP}{AFRESH}; so that it does not happen again, raise retention.ms or"
+        " retention.bytes of source topics that a mirror may fall behind on",
         first_offset=at,
         next_offset=next_offset,
     )

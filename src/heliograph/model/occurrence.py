@@ -13,6 +13,7 @@ from typing import Any
 
 from heliograph.model.errors import PartitionStop
 from heliograph.model.events import Code, Event, Severity, Trouble, severity_of
+from heliograph.model.hints import hint_for
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import StopReason
 
@@ -74,7 +75,7 @@ def of_stop(
         at=at,
         code=StopReason(stop.reason),
         message=f"{where} is stopped: {stop.message}",
-        hint=stop.hint,
+        hint=hint_for(where, stop.hint),
         first_offset=position if stop.first_offset is None else stop.first_offset,
         next_offset=stop.next_offset,
         **where._asdict(),

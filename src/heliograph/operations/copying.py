@@ -59,12 +59,14 @@ def retention_warning(status: PartitionStatus, retention: Retention) -> str | No
 def decide_resumptions(
     views: Iterable[PartitionView], *, accepts_loss: bool, line: CommandLine
 ) -> list[Decided]:
-    return [_cannot(view) or _resume(view, accepts_loss, line) for view in views]
+    return [_unread(view) or _resume(view, accepts_loss, line) for view in views]
 
 
 def _resume(view: PartitionView, accepts_loss: bool, line: CommandLine) -> Decided:
     if view.status.state not in (PartitionState.STOPPED, PartitionState.PAUSED):
-        return Unchanged(subject=view.name, message="is not stopped or paused")
+        # A running mirror stops where its target topic was deleted, and creates it again when it is resumed.
+        unchanged = Unchanged(subject=view.name, message="is not stopped or paused")
+        return unchanged if view.has_target else _nowhere(view)
     if view.code == StopReason.LOST:
         return _resume_lost(view, accepts_loss, line)
     stopped = f"{view.name}: stopped with {view.code}: {view.status.error}" if view.code else None
@@ -93,7 +95,7 @@ def _resume_lost(view: PartitionView, accepts_loss: bool, line: CommandLine) -> 
         return Refusal(
             subject=view.name,
             message=f"{offsets(*lost)} are lost: the source holds them no more, and they were not copied",
-            hint=line.topics("resume", view.where.link, view.name, "--accept-loss"),
+            hint=line.topics("resume", view.where.link, view.name, options=["--accept-loss"]),
         )
     return Draft(
         where=view.where,
@@ -107,16 +109,21 @@ def _resume_lost(view: PartitionView, accepts_loss: bool, line: CommandLine) -> 
     )
 
 
+def _unread(view: PartitionView) -> Refusal | None:
+    unread = view.word.unread
+    return Refusal(subject=view.name, message=unread) if unread is not None else None
+
+
 def _cannot(view: PartitionView) -> Refusal | None:
-    if view.word.unread is not None:
-        return Refusal(subject=view.name, message=view.word.unread)
-    if not view.has_target:
-        return Refusal(
-            subject=view.name,
-            message=f"the target has no partition {view.where.target} yet: nothing is mirrored to it",
-            hint=f"leave the topic out by links.{view.where.link}.exclude, or let `heliograph run` create it",
-        )
-    return None
+    return _unread(view) or (None if view.has_target else _nowhere(view))
+
+
+def _nowhere(view: PartitionView) -> Refusal:
+    return Refusal(
+        subject=view.name,
+        message=f"the target has no partition {view.where.target} yet: nothing is mirrored to it",
+        hint=f"leave the topic out by links.{view.where.link}.exclude, or let `heliograph run` create it",
+    )
 
 
 _UNITS = (("day", 86_400), ("h", 3600), ("min", 60), ("s", 1))

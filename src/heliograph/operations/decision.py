@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from shlex import quote
 from typing import Any
 
 from heliograph.model.command import Ranges, Wish
+from heliograph.model.hints import topics_line
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
 
@@ -18,9 +18,8 @@ class CommandLine:
 
     config: str | None = None
 
-    def topics(self, verb: str, link: str, *words: str) -> str:
-        named = ["-f", self.config] if self.config else []
-        return " ".join(map(quote, ["heliograph", "topics", verb, *named, link, *words]))
+    def topics(self, verb: str, link: str, *topics: str, options: Sequence[str] = ()) -> str:
+        return topics_line(verb, link, *topics, options=options, config=self.config)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from heliograph.interface.cli import logs, output
 from heliograph.interface.cli.config_path import ConfigArgument, ConfigOption
 from heliograph.interface.config_file import find_config, read_settings
 from heliograph.model.admission import Refused
+from heliograph.model.hints import hint_for
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.policy import LinkPolicy
@@ -84,7 +85,7 @@ def document_of(planned: Plan, links: Sequence[Link], gaps: Mapping[str, GapFill
         paused: PausePartition | None = None,
         **seen: int | None,
     ) -> Any:
-        hint = refused.hint if refused else awaited.command if awaited else None
+        hint = hint_for(partition, refused.hint) if refused else awaited.command if awaited else None
         return {
             "link": partition.link,
             "source_topic": partition.source_topic,
