@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -119,6 +120,10 @@ def test_the_schema_knows_the_keys_of_the_file(capsys: pytest.CaptureFixture[str
     schema = json.loads(capsys.readouterr().out)
     assert {"clusters", "links", "lanes", "spark"} <= set(schema["properties"])
     assert schema["additionalProperties"] is False
+    pattern = schema["$defs"]["LinkSection"]["properties"]["start"]["pattern"]
+    for start in ("earliest", "latest", "-7d", "2026-01-31", "2026-01-31T12:00:00Z"):
+        assert re.search(pattern, start)
+    assert not any(re.search(pattern, start) for start in ("7d", "-7y", "now", ""))
 
 
 @pytest.mark.parametrize("arguments", [["bogus"], ["version", "--bogus"], ["version", "-o", "xml"]])

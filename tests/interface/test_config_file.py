@@ -134,9 +134,6 @@ def test_lanes_are_bounded_and_the_bounds_are_told(lanes: str) -> None:
     ("key", "value"),
     [
         ("offsets", "translated"),
-        ("start", "latest"),
-        ("start", "-7d"),
-        ("start", "2026-01-01"),
         ("oversize", "skip"),
         ("timestamps", "clamp"),
         ("forward", "local"),
@@ -181,7 +178,6 @@ def link_with(topics: str, keys: str = "") -> str:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("start", "latest"),
         ("oversize", "skip"),
         ("timestamps", "clamp"),
     ],
@@ -218,6 +214,24 @@ def test_a_link_and_a_topic_say_what_to_do_about_losses(on_loss: OnLoss) -> None
     other = OnLoss.STOP if on_loss is OnLoss.CONTINUE else OnLoss.CONTINUE
     (link,) = load(link_with(f"[a, {{match: b, on_loss: {other}}}]", f", on_loss: {on_loss}")).links
     assert (link.policy_of("a").on_loss, link.policy_of("b").on_loss) == (on_loss, other)
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest", "-7d", "2026-01-31", "2026-01-31T12:00:00Z"])
+def test_a_link_and_a_topic_say_where_a_new_mirror_begins(start: str) -> None:
+    (link,) = load(link_with(f"[a, {{match: b, start: {start}}}]", ", start: -1h")).links
+    assert (link.policy_of("a").start, link.policy_of("b").start) == ("-1h", start)
+    (link,) = load(link_with("[a, {match: b, on_loss: continue}]", f", start: '{start}'")).links
+    assert {link.policy_of("a").start, link.policy_of("b").start} == {start}
+
+
+@pytest.mark.parametrize("start", ["7d", "-7y", "now", "2026-13-01", "31.01.2026", "-1000000d"])
+def test_what_is_no_start_is_told_with_its_path_and_value(start: str) -> None:
+    words = "expected earliest, latest, a time such as 2026-01-31T12:00:00Z, or an age such as -7d"
+    assert problems_of(link_with(f"[{{match: b, start: {start}}}]", f", start: {start}")) == [
+        f"links.l.topics[0].start: {words}, not {start!r}",
+        f"links.l.start: {words}, not {start!r}",
+    ]
+    assert problems_of(link_with("a", ", start: [x]")) == ["links.l.start: expected text, not a list"]
 
 
 def test_an_entry_of_exclude_is_a_pattern_and_nothing_else() -> None:

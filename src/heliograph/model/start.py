@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from heliograph.model.policy import EARLIEST
 
 LATEST = "latest"
-_AGE = re.compile(r"-(\d{1,6})([smhdw])")
+_AGE = re.compile(r"-([0-9]{1,6})([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -26,7 +26,12 @@ def start_problem(text: str) -> str | None:
 def start_time(text: str, now: datetime) -> datetime:
     """Of a start that is a time or an age."""
     age = _AGE.fullmatch(text)
-    return now - timedelta(**{_UNITS[age[2]]: int(age[1])}) if age else _iso(text)
+    if age is None:
+        return _iso(text)
+    try:
+        return now - timedelta(**{_UNITS[age[2]]: int(age[1])})
+    except OverflowError:  # before the year 1: nothing is older than that
+        return datetime.min.replace(tzinfo=UTC)
 
 
 def _iso(text: str) -> datetime:

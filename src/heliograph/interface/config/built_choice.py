@@ -11,15 +11,15 @@ from pydantic_core import CoreSchema, core_schema
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Annotation of a key. `later` are the values still to come; empty means any other text is one."""
+    """Annotation of a key. `later` are the values still to come."""
 
     built: str
-    later: tuple[str, ...] = ()
+    later: tuple[str, ...]
 
     def check(self, value: Any) -> str:
         if value == self.built:
             return self.built
-        if isinstance(value, str) and (not self.later or value in self.later):
+        if value in self.later:
             raise ValueError(f"{value} is not built yet, only {self.built} is")
         known = ", ".join((self.built, *self.later))
         raise ValueError(f"{value!r} is not one of {known} (only {self.built} is built yet)")

@@ -26,6 +26,8 @@ links:
     topics: ["orders", "payments.*"]
     # An entry may say how its topics are copied: {match: "audit[.].*", on_loss: stop}. The first match decides.
     # exclude: []
+    # Where the mirror of topics that the source has already begins: earliest, latest, a time, or an age such as -7d.
+    # start: earliest
     # Names on the target: same, prefix (sf.orders), or a template such as "{source}-{topic}".
     # naming: same
     # separator: "."           # between source and topic, with naming: prefix

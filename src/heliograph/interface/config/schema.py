@@ -23,6 +23,7 @@ from heliograph.interface.config.value_types import (
     Patterns,
     Properties,
     Separator,
+    Start,
     Version,
 )
 from heliograph.model.settings import DEFAULT_LANE_MEMORY_BYTES
@@ -33,7 +34,6 @@ RESERVED_IN_LINKS = frozenset({"on_source_delete", "topic_configs", "replication
 
 # How a link copies (model/policy.py). Only what is done today is accepted.
 Offsets = Annotated[str, Only("identical", ("translated",))]
-Start = Annotated[str, Only("earliest")]
 Isolation = Literal["read_committed", "read_uncommitted"]
 OnLoss = Literal["stop", "continue"]
 Oversize = Annotated[str, Only("stop", ("skip",))]

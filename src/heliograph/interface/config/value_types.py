@@ -21,6 +21,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from heliograph.model.settings import MIB
+from heliograph.model.start import start_problem
 from heliograph.model.topic_naming import legal_in_topic, naming_problem
 from heliograph.model.topic_patterns import pattern_problem, split_patterns
 
@@ -68,6 +69,13 @@ def _legal(text: str) -> str:
     return text
 
 
+def _start(text: str) -> str:
+    problem = start_problem(text)
+    if problem:
+        raise ValueError(problem)
+    return text
+
+
 def _lanes(value: Any) -> int | None:
     if value == "auto":
         return None
@@ -112,6 +120,14 @@ Pattern = Annotated[str, AfterValidator(_pattern)]
 Patterns = Annotated[list[Pattern], CommasOrList()]
 NoGroups = Annotated[list[str], BeforeValidator(_no_groups), WithJsonSchema({"type": "array", "maxItems": 0})]
 Flag = Annotated[bool, BeforeValidator(_flag), WithJsonSchema({"type": "boolean"})]
+# What a schema can say of it; that a time is one is checked when the file is read.
+Start = Annotated[
+    str,
+    AfterValidator(_start),
+    WithJsonSchema(
+        {"type": "string", "pattern": r"^(earliest|latest|-[0-9]{1,6}[smhdw]|[0-9]{4}-?[0-9W].*)$"}
+    ),
+]
 Naming = Annotated[str, AfterValidator(_naming)]
 Lanes = Annotated[
     int | None,
