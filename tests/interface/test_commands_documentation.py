@@ -1,0 +1,56 @@
+"""docs/COMMANDS.md has every command of `heliograph topics` with every option, and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from heliograph.interface.cli import main as cli
+from heliograph.interface.cli import topics
+from heliograph.operations.answers import ALL_S, FIRST_ANSWER_S
+from heliograph.operations.copying import LOSS_MOST
+
+PAGE = (Path(__file__).parents[2] / "docs" / "COMMANDS.md").read_text(encoding="utf-8")
+HEAD, *SECTIONS = re.split(r"^## ", PAGE, flags=re.M)
+SECTION_OF = {title: body for title, _, body in (each.partition("\n") for each in SECTIONS)}
+GROUP: Any = typer.main.get_command(topics.app)
+COMMANDS: dict[str, Any] = GROUP.commands
+
+
+def options_of(command: Any) -> set[str]:
+    names = [name for each in command.params if each.param_type_name == "option" for name in each.opts]
+    return {name for name in names if name not in ("--help", "-h")}
+
+
+def documented(text: str) -> set[str]:
+    """In the first cells of tables."""
+    cells = re.findall(r"^\| (`-.+?) \|", text, re.M)
+    return {name for cell in cells for name in re.findall(r"`(--?[a-z-]+)", cell)}
+
+
+def test_every_command_has_a_section_and_an_example() -> None:
+    assert set(SECTION_OF) - {"Rights"} == set(COMMANDS)
+    for name in COMMANDS:
+        assert f"heliograph topics {name} " in HEAD
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_of_a_command_is_documented_and_no_other(name: str) -> None:
+    assert documented(HEAD) | documented(SECTION_OF[name]) == options_of(COMMANDS[name])
+
+
+def test_the_numbers_are_those_of_the_code() -> None:
+    assert f"More than\n{LOSS_MOST:,} offsets" in PAGE
+    assert f"waits {FIRST_ANSWER_S:.0f} s" in PAGE
+    assert f"{ALL_S / 60:.0f} minutes at most" in PAGE
+
+
+def test_every_line_of_a_shell_names_a_command_that_is_there() -> None:
+    lines = re.findall(r"^heliograph topics (\w+)", PAGE, re.M)
+    assert lines
+    assert set(lines) <= set(COMMANDS)
+    assert "topics" not in cli.NOT_BUILT
