@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from heliograph.cluster.markers import FEW_MARKERS
-from heliograph.copier import fill, fills
+from heliograph.copier import fill, marker_line
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.model import marker_label
 from heliograph.model.marker_label import MarkerLabel
@@ -305,7 +305,7 @@ async def test_what_waits_for_one_broker_goes_as_one_request() -> None:
         it.target.marker_answer.set()
         await until(lambda: all(it.is_copied(partition) for partition in range(5)))
         assert requests == 1
-        assert fill.MARKERS_AT_ONCE <= fills.MARKERS_AT_ONCE
+        assert fill.MARKERS_AT_ONCE <= marker_line.MARKERS_AT_ONCE
 
 
 async def test_a_long_gap_holds_up_no_short_one_of_another_partition() -> None:

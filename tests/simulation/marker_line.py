@@ -33,6 +33,11 @@ class MarkerLine:
         self._leaving: deque[MarkerRequest] = deque()
         self._due: deque[MarkerRequest] = deque()
 
+    @property
+    def busy(self) -> bool:
+        """An answer is due, and the broker takes nothing more before it."""
+        return bool(self._due) and not self.closed
+
     def send(self, wanted: Sequence[Wanted], permit: Callable[[], bool]) -> asyncio.Future[dict[Pair, int]]:
         request = MarkerRequest(deque(wanted), permit, asyncio.get_running_loop().create_future())
         self._world.tell(self.process.name, "sends markers to", self.node, [each.where for each in wanted])

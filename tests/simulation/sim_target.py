@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from heliograph.cluster.admin import TopicConfig
@@ -10,7 +11,7 @@ from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_reads import ProducerState
 from heliograph.cluster.markers import Marker
-from heliograph.model.errors import BrokerRefused, Disconnected
+from heliograph.model.errors import BrokerRefused, Disconnected, LineLeft
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode
 
@@ -30,7 +31,7 @@ class SimTarget(Questions):
     def __init__(self, client: SimClient, link: str) -> None:
         super().__init__(client, link)
         self.lines: dict[tuple[int, LineName], SimLine] = {}
-        self.marker_lines: dict[int, MarkerLine] = {}
+        self.marker_lines: dict[tuple[int, int], MarkerLine] = {}  # by broker and number
 
     def has_followers(self, topic: str) -> bool:
         found = self.client.metadata.topics.get(topic)
@@ -95,14 +96,24 @@ class SimTarget(Questions):
     async def write_markers(
         self, node: int, markers: Sequence[Marker], permit: Callable[[], bool]
     ) -> Mapping[tuple[TopicPartition, int], int]:
-        line = self.marker_lines.get(node)
-        if line is None or line.closed:
-            await self._connect(node)
-            line = self.marker_lines[node] = MarkerLine(self, node)
-        errors = await line.send([self._wanted(each) for each in markers], permit)
+        line = await self._idle_line(node)
+        try:
+            errors = await line.send([self._wanted(each) for each in markers], permit)
+        except asyncio.CancelledError:
+            line.close(LineLeft("its answer is not awaited any more"))
+            raise
         if ErrorCode.CLUSTER_AUTHORIZATION_FAILED in errors.values():
             raise BrokerRefused("no right to write markers", code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return errors
+
+    async def _idle_line(self, node: int) -> MarkerLine:
+        lines = self.marker_lines
+        number = next(n for n in itertools.count() if (node, n) not in lines or not lines[node, n].busy)
+        line = lines.get((node, number))
+        if line is None or line.closed:
+            await self._connect(node)
+            line = lines[node, number] = MarkerLine(self, node)
+        return line
 
     async def fence_fills(self, transactional_id: str) -> FillProducer:
         """Mirrors of a world write markers, and may not use transactions."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from heliograph.cluster.admin import TopicConfig, describe_topic_configs
 from heliograph.cluster.client import ClusterClient
@@ -112,6 +114,7 @@ class BatchTarget:
         self._fill_purpose = f"fill for {link}"
         self._delete_purpose = f"delete records for {link}"
         self._lines: dict[tuple[int, LineName], AppendLine] = {}
+        self._filling: set[tuple[int, str]] = set()  # brokers and lines that owe an answer
         self._ends = LogEnds(client)
         self._transactions = EmptyTransactions(client, link)
 
@@ -151,7 +154,22 @@ class BatchTarget:
         byte leaves: its code for each partition and producer id."""
         timeout_ms = self.client.properties.request_timeout_ms + ANSWER_SLACK_MS
         purpose = self._fill_purpose if len(markers) <= FEW_MARKERS else f"long {self._fill_purpose}"
-        return await write_markers(self.client, node, purpose, markers, permit, timeout_ms=timeout_ms)
+        with self._idle_line(node, purpose) as line:
+            return await write_markers(self.client, node, line, markers, permit, timeout_ms=timeout_ms)
+
+    @contextmanager
+    def _idle_line(self, node: int, purpose: str) -> Iterator[str]:
+        """A connection on which no answer is due: a broker takes nothing more from one before it has answered."""
+        line = next(
+            name
+            for nth in itertools.count(1)
+            if (node, name := f"{purpose}, line {nth}") not in self._filling
+        )
+        self._filling.add((node, line))
+        try:
+            yield line
+        finally:
+            self._filling.discard((node, line))
 
     async def fence_fills(self, transactional_id: str) -> FillProducer:
         """All that was begun with this transactional id is over."""

@@ -10,6 +10,7 @@ partition, the last it heard of. So 0 says nothing of the markers before the las
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from heliograph.cluster.flight import CAREFUL_UNACKNOWLEDGED_MS
 from heliograph.cluster.gate import Permit
 from heliograph.cluster.grants import marker_grant_line
 from heliograph.cluster.messages import common_version, decode, unpacking
-from heliograph.model.errors import BrokerRefused, ProtocolError
+from heliograph.model.errors import BrokerRefused, LineLeft, ProtocolError
 from heliograph.model.marker_label import MarkerLabel
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.api_keys import ApiKey
@@ -51,12 +52,14 @@ async def write_markers(
     `permit` is asked right before the last byte leaves; if it says no, the connection of this purpose is closed, and
     nothing is appended. What a kernel was given and nobody takes is given up as on a careful line: an answer is
     awaited before the next request, so a broker that is well takes it at once.
+
+    Who gives up waiting gives up the connection: a broker takes nothing from it before it has answered.
     """
     assert markers, "nothing to write"
     connection = await client.connection(node, purpose, unacknowledged_ms=CAREFUL_UNACKNOWLEDGED_MS)
     ours = range(TXN_MARKERS_VERSION, TXN_MARKERS_VERSION + 1)
     version = common_version(connection, ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", ours)
-    body = await connection.request(
+    answer = connection.request(
         ApiKey.WRITE_TXN_MARKERS,
         version,
         encode_txn_markers(_entries(markers)),
@@ -64,6 +67,11 @@ async def write_markers(
         timeout_ms=timeout_ms,
         permit=permit,
     )
+    try:
+        body = await answer
+    except asyncio.CancelledError:
+        connection.close(LineLeft(f"the answer of broker {node} is not awaited any more"))
+        raise
     response = decode(WriteTxnMarkersResponse, body, version, connection.address)
     codes = _codes(response, f"markers from broker {node}")
     if ErrorCode.CLUSTER_AUTHORIZATION_FAILED in codes.values():

@@ -67,7 +67,7 @@ class Lane:
             on_slow=self._set_apart,
             wall_ms=surroundings.wall_ms,
         )
-        self._fills = Fills(self._spawn, self._attend)
+        self._fills = Fills(self._spawn, self._attend, self._set_apart)
         self._deletions = Deletions(self._spawn, self._attend)
         self._attempts: dict[
             MirrorPartition, float
