@@ -97,7 +97,9 @@ class FakeClusters:
             raise look
         return look
 
-    async def preflight(self, _snapshots: Sequence[LinkSnapshot]) -> tuple[Finding, ...]:
+    async def preflight(
+        self, _snapshots: Sequence[LinkSnapshot], _recorded: object = None
+    ) -> tuple[Finding, ...]:
         return ()
 
     async def _step(self, name: str) -> None:

@@ -28,7 +28,7 @@ from heliograph.model.fill_way import FillWay
 from heliograph.model.ledger import COMMANDS_TOPIC, EVENTS_TOPIC, LEDGER_TOPIC, OWN_TOPICS
 from heliograph.model.link import Link
 from heliograph.model.partition import TopicPartition
-from heliograph.model.policy import DEFAULT_POLICY, TopicPolicy
+from heliograph.model.policy import DEFAULT_POLICY, OnLoss, TopicPolicy
 from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode
 
@@ -453,6 +453,18 @@ def test_missing_rights_to_fill_gaps_are_a_warning_that_says_what_stops_and_when
     )
 
 
+def test_the_warning_names_the_topics_whose_losses_cannot_be_filled_either() -> None:
+    source, target = clusters("orders", "payments")
+    target.marker_codes[1] = UNMARKED
+    lossy = TopicPolicy(match="payments", policy=replace(DEFAULT_POLICY, on_loss=OnLoss.CONTINUE))
+    (found,) = check(source, target, link=replace(LINK, policies=(lossy,)))
+    assert found.severity is Severity.WARNING
+    assert found.message.endswith(
+        "topics with transactions stop at their first gap (of orders, payments), and at records that were lost"
+        " although on_loss is continue (of payments)"
+    )
+
+
 def test_without_markers_gaps_are_filled_by_transactions_that_are_allowed() -> None:
     source, target = clusters("orders", "payments")
     target.marker_codes[1] = UNMARKED
@@ -475,6 +487,7 @@ def test_topics_whose_transactional_ids_are_not_allowed_are_named_and_the_others
     )
     assert found.message == (
         "WRITE on transactional ids of topic payments is missing: topics with transactions stop at their first gap"
+        " (of payments)"
     )
     assert found.topics == ()  # its other records are mirrored
     filling = gap_filling(target, "orders", "payments")
@@ -554,7 +567,7 @@ def test_a_topic_that_is_aligned_needs_the_right_to_delete(sight: PartitionSight
     target.held = dict.fromkeys(target.held, EVERY_RIGHT - {Right.DELETE})
     (found,) = check(source, target, sights={"orders": sight})
     assert (found.severity, found.right, found.topics) == (Severity.ERROR, Right.DELETE, ("orders",))
-    assert "log starts above 0" in found.message
+    assert "begins above offset 0" in found.message
     assert found.hint.endswith("--operation Delete --topic orders")
 
 
@@ -564,6 +577,30 @@ def test_a_topic_that_is_not_there_yet_needs_the_right_to_delete_if_its_source_s
     rights = {found.right for found in check(source, target, sights={"orders": NEW_ABOVE_0})}
     assert Right.DELETE in rights
     assert Right.DELETE not in {found.right for found in check(source, target)}
+
+
+@pytest.mark.parametrize(
+    ("start", "severities"),
+    [
+        ("earliest", []),
+        ("latest", [Severity.ERROR]),
+        ("-7d", [Severity.WARNING]),  # which offset that is nobody has asked yet
+    ],
+)
+def test_a_new_mirror_that_begins_later_needs_the_right_to_delete(
+    start: str, severities: list[Severity]
+) -> None:
+    source, target = clusters()
+    target.held["orders"] = EVERY_RIGHT - {Right.DELETE}
+    link = replace(LINK, policy=replace(LINK.policy, start=start))
+    found = check(source, target, link=link, sights={"orders": source_sight(0, 100)})
+    assert [each.severity for each in found if each.right is Right.DELETE] == severities
+    assert all(each.topics == ("orders",) for each in found if each.right is Right.DELETE)
+    assert (
+        check(source, target, link=link, sights={"orders": source_sight(0, 0)}) == ()
+    )  # nothing is left out
+    under_way = mirrored_sight(source_end=100, target_end=40)
+    assert check(source, target, link=link, sights={"orders": under_way}) == ()
 
 
 def test_a_mirror_that_is_past_its_sources_start_needs_no_right_to_delete() -> None:

@@ -78,7 +78,9 @@ class DriverClusters(Clusters):
                 client = DriverClient(driver, self._world.clusters[name], properties)
                 self._clients[link.name, side] = cast(ClusterClient, client)
 
-    async def preflight(self, _snapshots: Sequence[LinkSnapshot]) -> tuple[Finding, ...]:
+    async def preflight(
+        self, _snapshots: Sequence[LinkSnapshot], _recorded: object = None
+    ) -> tuple[Finding, ...]:
         return ()
 
     def own_topics(self, link: str) -> OwnTopics:

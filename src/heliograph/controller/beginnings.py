@@ -19,12 +19,13 @@ from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.log_reads import CONSUMER, list_offset, read_batch, read_span, read_stable_end
 from heliograph.controller.plan import CopyPartition, Plan, RefusePartition
-from heliograph.controller.recorded import Recorded
+from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
+from heliograph.controller.verdict import chooses
 from heliograph.model.admission import Refused
 from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.hints import THEN_START
 from heliograph.model.partition import MirrorPartition, TopicPartition
-from heliograph.model.policy import EARLIEST, Isolation
+from heliograph.model.policy import Isolation
 from heliograph.model.start import LATEST, start_time
 from heliograph.model.states import StopReason
 
@@ -65,10 +66,9 @@ def _chooses(copy: CopyPartition, recorded: Recorded | None) -> bool:
     """A new partition whose link says where to begin, and of which it is not written down yet."""
     spec = copy.spec
     new = not copy.next_offset or copy.align_to is not None
-    if spec.policy.start == EARLIEST or spec.begin_at is not None or not new:
+    if spec.begin_at is not None or not new:
         return False
-    at_first = recorded.topics_at_first(spec.partition.link) if recorded is not None else None
-    return at_first is None or spec.partition.partition < at_first.get(spec.partition.source_topic, 0)
+    return chooses(spec.partition, spec.policy.start, recorded or NOTHING_RECORDED)
 
 
 async def _resolve(source: ClusterClient, copy: CopyPartition, now: datetime) -> int | Refused:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from heliograph.cluster.client import ClusterClient
@@ -16,6 +16,7 @@ from heliograph.controller.gap_filling import GapFilling, GapWay, read_gap_filli
 from heliograph.controller.limited_properties import limited_properties
 from heliograph.controller.observe import observe
 from heliograph.controller.preflight import preflight_links
+from heliograph.controller.recorded import Recorded
 from heliograph.controller.snapshot import LinkAway, LinkSnapshot
 from heliograph.copier.lane_clusters import LinkClusters
 from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed
@@ -102,10 +103,12 @@ class Clusters:
         """`only`: of these source topics."""
         return await self._observe_all(self.link(name), only)
 
-    async def preflight(self, snapshots: Sequence[LinkSnapshot]) -> tuple[Finding, ...]:
-        """What is missing for the links to work; reads only."""
+    async def preflight(
+        self, snapshots: Sequence[LinkSnapshot], recorded: Mapping[str, Recorded] | None = None
+    ) -> tuple[Finding, ...]:
+        """What is missing for the links to work; reads only. `recorded`: by link, what its ledger says."""
         limited = limited_properties(self._settings, [snapshot.link for snapshot in snapshots])
-        return (*await preflight_links(self.source, self.target, snapshots), *limited)
+        return (*await preflight_links(self.source, self.target, snapshots, recorded), *limited)
 
     def target_topic_id(self, link: str, topic: str) -> str:
         """By current metadata; empty where it is not known."""

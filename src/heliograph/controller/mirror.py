@@ -223,8 +223,9 @@ class Mirror:
         snapshots = await self._clusters.observe()
         self.cluster_ids = {s.link.name: s.cluster_ids for s in snapshots}
         self._ledgers = await look_at_ledgers(self._clusters, snapshots)
-        findings = await self._clusters.preflight(snapshots)
-        return plan(snapshots, findings, recorded_of=lambda seen: self._ledgers[seen.link.name].recorded)
+        recorded = {link: sight.recorded for link, sight in self._ledgers.items()}
+        findings = await self._clusters.preflight(snapshots, recorded)
+        return plan(snapshots, findings, recorded_of=lambda seen: recorded[seen.link.name])
 
     def _is_anything_wanted(self, todo: Plan) -> bool:
         """Whether an operator wants something of topics that nobody would copy: then there is something to do."""

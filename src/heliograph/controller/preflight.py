@@ -7,7 +7,7 @@ for the caller to choose what to do about it; the mirror itself would stop each 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.controller.drivership import groups_of
@@ -22,6 +22,7 @@ from heliograph.controller.preflight_brokers import (
 from heliograph.controller.preflight_gaps import check_deletions, check_markers
 from heliograph.controller.preflight_ledger import check_ledger
 from heliograph.controller.preflight_rights import check_source, check_target
+from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.model.admission import TopicFacts, admit_topic
 from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed
@@ -34,11 +35,16 @@ ClientOf = Callable[[str], ClusterClient]
 
 
 async def preflight(
-    link: Link, source: ClusterClient, target: ClusterClient, snapshot: LinkSnapshot
+    link: Link,
+    source: ClusterClient,
+    target: ClusterClient,
+    snapshot: LinkSnapshot,
+    recorded: Recorded = NOTHING_RECORDED,
 ) -> tuple[Finding, ...]:
-    """What is missing for this link, errors first; `ClusterUnreachable` when a cluster goes away meanwhile."""
+    """What is missing for this link, errors first; `ClusterUnreachable` when a cluster goes away meanwhile.
+    `recorded`: what the ledger says of it."""
     try:
-        findings = await _find(link, source, target, snapshot)
+        findings = await _find(link, source, target, snapshot, recorded)
     except (RequestFailed, ProtocolError) as problem:
         raise ClusterUnreachable(
             f"link {link.name}: a cluster answered but could not be checked: {problem.message}",
@@ -48,18 +54,22 @@ async def preflight(
 
 
 async def preflight_links(
-    source_of: ClientOf, target_of: ClientOf, snapshots: Iterable[LinkSnapshot]
+    source_of: ClientOf,
+    target_of: ClientOf,
+    snapshots: Iterable[LinkSnapshot],
+    recorded: Mapping[str, Recorded] | None = None,
 ) -> tuple[Finding, ...]:
-    """Of all links; `source_of` and `target_of` give a link's clients by its name."""
+    """Of all links; `source_of` and `target_of` give a link's clients by its name, `recorded` what its ledger says."""
     findings: list[Finding] = []
     for snapshot in snapshots:
         link = snapshot.link
-        findings += await preflight(link, source_of(link.name), target_of(link.name), snapshot)
+        known = (recorded or {}).get(link.name, NOTHING_RECORDED)
+        findings += await preflight(link, source_of(link.name), target_of(link.name), snapshot, known)
     return tuple(findings)
 
 
 async def _find(
-    link: Link, source: ClusterClient, target: ClusterClient, snapshot: LinkSnapshot
+    link: Link, source: ClusterClient, target: ClusterClient, snapshot: LinkSnapshot, recorded: Recorded
 ) -> list[Finding]:
     here, there = Side(link=link.name, client=source), Side(link=link.name, client=target)
     findings = await check_brokers(here, SOURCE_NEEDS) + await check_source(here, snapshot)
@@ -74,7 +84,7 @@ async def _find(
     # At once: each waits 3 s for a broker that hangs.
     rights, deletions, markers, ledger, coordination = await asyncio.gather(
         check_target(there, snapshot, groups),
-        check_deletions(there, snapshot),
+        check_deletions(there, snapshot, recorded),
         check_markers(there, snapshot),
         check_ledger(there, snapshot),
         check_groups(there),

@@ -38,7 +38,8 @@ async def prepare(
     that somebody else has made meanwhile are no creations of ours. Other links are not looked at: they were compared
     with each other when the run began, and one that is away must not hold this one up (P7)."""
     snapshot = await clusters.observe_link(link, only)
-    todo = plan([snapshot], await clusters.preflight([snapshot]), held_by, lambda _snapshot: recorded)
+    findings = await clusters.preflight([snapshot], {link: recorded})
+    todo = plan([snapshot], findings, held_by, lambda _snapshot: recorded)
     failed: dict[str, Refused] = {}
     created: list[CreateTopic] = []
     for creation in todo.creations:

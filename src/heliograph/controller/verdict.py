@@ -6,13 +6,17 @@ them again at every resynchronisation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from enum import StrEnum
 
+from heliograph.controller.recorded import Recorded
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic
 from heliograph.controller.topic_config import TargetShape, shape_target
 from heliograph.model.admission import Admitted, PartitionFacts, Refused, admit_partition, goal_of
-from heliograph.model.policy import OnLoss
+from heliograph.model.partition import MirrorPartition, TopicPartition
+from heliograph.model.policy import EARLIEST, OnLoss
 from heliograph.model.producer_id import producer_id
+from heliograph.model.start import LATEST
 from heliograph.model.states import StopReason
 
 
@@ -79,16 +83,59 @@ def judge(
     return None if left_to_lane else verdict
 
 
-def aligned_targets(snapshot: LinkSnapshot) -> Iterator[str]:
-    """Target topics of which a partition will be aligned, or is being aligned: fillers must be deleted there."""
+class Aligned(StrEnum):
+    """Whether fillers must be deleted from a target topic. `MAYBE`: where its mirror begins is a time that nobody has
+    resolved to an offset yet."""
+
+    NO = "no"
+    MAYBE = "maybe"
+    YES = "yes"
+
+
+def aligned_targets(snapshot: LinkSnapshot, recorded: Recorded) -> dict[str, Aligned]:
+    """Target topics of which a partition will be aligned, or is being aligned; others are left out."""
+    found: dict[str, Aligned] = {}
     for topic in snapshot.sources:
-        own_id = producer_id(snapshot.source_cluster_id, topic.name)
+        target_name = snapshot.link.target_topic(topic.name)
         aligns = can_align(target_configs(snapshot, topic))
-        if any(_is_aligned(sight, own_id, aligns) for sight in topic.partitions.values()):
-            yield snapshot.link.target_topic(topic.name)
+        each = [
+            _aligned(snapshot, topic, number, sight, recorded, aligns=aligns)
+            for number, sight in topic.partitions.items()
+        ]
+        for answer in (Aligned.YES, Aligned.MAYBE):
+            if answer in each:
+                found[target_name] = answer
+                break
+    return found
 
 
-def _is_aligned(sight: PartitionSight, own_id: int, aligns: bool) -> bool:
+def _aligned(
+    snapshot: LinkSnapshot,
+    topic: SourceTopic,
+    number: int,
+    sight: PartitionSight,
+    recorded: Recorded,
+    *,
+    aligns: bool,
+) -> Aligned:
     """While somebody writes fillers nothing can be judged, but they are seen."""
-    verdict = judge(sight, own_id, aligns=aligns)
-    return sight.ends_in_filler or (isinstance(verdict, Admitted) and verdict.align_to is not None)
+    where = TopicPartition(snapshot.link.target_topic(topic.name), number)
+    begin_at = recorded.begin(where, topic.topic_id)
+    own_id = producer_id(snapshot.source_cluster_id, topic.name)
+    verdict = judge(sight, own_id, aligns=aligns, begin_at=begin_at)
+    if sight.ends_in_filler or (isinstance(verdict, Admitted) and verdict.align_to is not None):
+        return Aligned.YES
+    start = snapshot.link.policy_of(topic.name).start
+    new = isinstance(verdict, Admitted) and verdict.position.target == 0
+    partition = MirrorPartition(snapshot.link.name, topic.name, where.topic, number)
+    if not new or not sight.source_end or begin_at is not None or not chooses(partition, start, recorded):
+        return Aligned.NO
+    return Aligned.YES if start == LATEST else Aligned.MAYBE
+
+
+def chooses(partition: MirrorPartition, start: str, recorded: Recorded) -> bool:
+    """Whether its link says where it begins, if it is new: it was there when the link first ran, or runs first now."""
+    if start == EARLIEST:
+        return False
+    at_first = recorded.topics_at_first(partition.link)
+    return at_first is None or partition.partition < at_first.get(partition.source_topic, 0)

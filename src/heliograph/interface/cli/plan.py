@@ -64,7 +64,7 @@ async def _planned(settings: Settings) -> dict[str, Any]:
         snapshots = await clusters.observe()
         ledgers = await look_at_ledgers(clusters, snapshots)
         recorded = {link: sight.recorded for link, sight in ledgers.items()}
-        findings = await clusters.preflight(snapshots)
+        findings = await clusters.preflight(snapshots, recorded)
         planned = plan(snapshots, findings, recorded_of=lambda seen: recorded[seen.link.name])
         begun = await resolve_beginnings(clusters.source, planned, recorded.__getitem__, datetime.now(UTC))
         planned = begun.todo
