@@ -3,61 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.properties import parse_properties
-from heliograph.cluster.record_log import LogRecord, Pair
-from heliograph.controller.ledger import Ledger, Log
+from heliograph.cluster.record_log import Pair
+from heliograph.controller.ledger import Ledger
 from heliograph.model.command import Command, CommandState, Outcome, Wish
-from heliograph.model.errors import BrokerRefused, CommandRefused, HeliographError, RequestTimedOut
+from heliograph.model.errors import BrokerRefused, CommandRefused, RequestTimedOut
 from heliograph.model.ledger import LEDGER_TOPIC, Row, RowKind, RowName, encode_row
 from heliograph.operations import recording
 from heliograph.operations.decision import Decision, Draft
 from heliograph.operations.recording import await_answers, commands_of, write_down
 from heliograph.wire.error_codes import ErrorCode
+from tests.controller.memory_logs import MemoryLogs
 from tests.controller.observed import LINK, SF_ID, partition
 
 from .scene import NOW, TOPIC_ID
 
 TARGET = ClusterClient("nyc", parse_properties({"bootstrap.servers": "nyc:9092"}))
-
-
-class MemoryLog:
-    def __init__(self) -> None:
-        self.records: list[LogRecord] = []
-
-    async def append(self, records: Sequence[Pair]) -> None:
-        self.records += [LogRecord(len(self.records) + n, *pair) for n, pair in enumerate(records)]
-
-    async def start(self) -> int:
-        return 0
-
-    async def end(self) -> int:
-        return len(self.records)
-
-    async def read(self, from_offset: int, *, wait_ms: int = 0) -> tuple[list[LogRecord], int]:
-        await asyncio.sleep(wait_ms / 1000)
-        return self.records[from_offset:], len(self.records)
-
-
-class MemoryLogs:
-    """`problem`: what opening one of them ends in."""
-
-    def __init__(self, problem: HeliographError | None = None) -> None:
-        self.logs: dict[str, MemoryLog] = {}
-        self._problem = problem
-
-    async def open(self, topic: str) -> Log:
-        if self._problem is not None:
-            raise self._problem
-        return self.logs.setdefault(topic, MemoryLog())
-
-    async def find(self, topic: str) -> Log | None:
-        return self.logs.get(topic)
 
 
 def decided(**changed: Any) -> Decision:

@@ -17,7 +17,7 @@ from heliograph.controller.board import Board
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.link_roles import LinkRoles
-from heliograph.controller.recorded_plan import paused_by
+from heliograph.controller.recorded_plan import paused_words
 from heliograph.controller.remirror import Remirror
 from heliograph.controller.restart import Restart
 from heliograph.model.clock import time_of_day
@@ -142,14 +142,16 @@ class Commands:
 
     async def _pause(self, link: str, ledger: LinkLedger, commands: Sequence[Command]) -> None:
         by_key = self._by_key(link, commands)
+        refused = {
+            key: why
+            for key, each in by_key.items()
+            if (why := self._other_topic(ledger, key, each)) is not None
+        }
+        await self._refuse(ledger, by_key, refused)
+        by_key = {key: each for key, each in by_key.items() if key not in refused}
         stopped = {key for key in by_key if self._restart.state(key) is PartitionState.STOPPED}
         running = [key for key in by_key if key not in stopped]
-        await self._restart.put_aside(
-            {
-                key: paused_by(ledger.recorded, key.target, ledger.target_id(key.target_topic)) or "paused"
-                for key in running
-            }
-        )
+        await self._restart.put_aside({key: paused_words(by_key[key]) for key in running})
         for key in running:
             self._tell(Event.PAUSED, key, f"{key} is paused by {by_key[key].author}")
         await ledger.write(
@@ -171,11 +173,7 @@ class Commands:
             for key, each in by_key.items()
             if (why := self._refusal(ledger, key, each) or _loses_more(each, key, starts.get(key)))
         }
-        await ledger.write(
-            [ledger.of_answer(by_key[key], Outcome.REFUSED, *_words(why)) for key, why in refused.items()]
-        )
-        for key, why in refused.items():
-            self._tell(Event.COMMAND, key, f"{key}: resume is refused: {why.message}")
+        await self._refuse(ledger, by_key, refused)
         wanted = {key: each for key, each in by_key.items() if key not in refused}
         idle = {key: each for key, each in wanted.items() if self._restart.is_idle(key)}
         if idle:
@@ -204,15 +202,34 @@ class Commands:
         found = {key: sights.get((key.source_topic, key.partition)) for key in commands}
         return {key: sight.source.start for key, sight in found.items() if sight and sight.source}
 
+    async def _refuse(
+        self,
+        ledger: LinkLedger,
+        commands: Mapping[MirrorPartition, Command],
+        refused: Mapping[MirrorPartition, _Refusal],
+    ) -> None:
+        await ledger.write(
+            [ledger.of_answer(commands[key], Outcome.REFUSED, *_words(why)) for key, why in refused.items()]
+        )
+        for key, why in refused.items():
+            self._tell(Event.COMMAND, key, f"{key}: {commands[key].wish} is refused: {why.message}")
+
+    def _other_topic(self, ledger: LinkLedger, key: MirrorPartition, command: Command) -> _Refusal | None:
+        """The topic that was shown to the operator is not the one that is there."""
+        now_id = ledger.target_id(key.target_topic)
+        if not command.target_topic_id or not now_id or command.target_topic_id == now_id:
+            return None
+        return _Refusal(
+            f"topic {key.target_topic} was deleted and created again since it was shown (id {now_id}, was"
+            f" {command.target_topic_id})",
+            "look at it again: heliograph topics list",
+        )
+
     def _refusal(self, ledger: LinkLedger, key: MirrorPartition, command: Command) -> _Refusal | None:
         """Why this would not do what the operator was shown."""
-        now_id = ledger.target_id(key.target_topic)
-        if command.target_topic_id and now_id and command.target_topic_id != now_id:
-            return _Refusal(
-                f"topic {key.target_topic} was deleted and created again since it was shown (id {now_id}, was"
-                f" {command.target_topic_id})",
-                "look at it again: heliograph topics list",
-            )
+        other = self._other_topic(ledger, key, command)
+        if other is not None:
+            return other
         row = self._board.rows[key]
         if row.state is not PartitionState.STOPPED or row.reason is None:
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from heliograph.controller.recorded import Recorded, time_text
 from heliograph.controller.snapshot import SourceTopic, TargetTopic
 from heliograph.model.admission import Refused
+from heliograph.model.command import Command
 from heliograph.model.hints import AFRESH
 from heliograph.model.partition import TopicPartition
 from heliograph.model.states import StopReason
@@ -35,4 +36,8 @@ def paused_by(recorded: Recorded, where: TopicPartition, topic_id: str) -> str |
     if recorded.to_remirror(where.topic):
         return f"topic {where.topic} is being deleted and mirrored anew"
     pause = recorded.pause(where, topic_id)
-    return None if pause is None else f"paused by {pause.author} at {time_text(pause.at)}"
+    return None if pause is None else paused_words(pause)
+
+
+def paused_words(pause: Command) -> str:
+    return f"paused by {pause.author} at {time_text(pause.at)}"

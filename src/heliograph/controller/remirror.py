@@ -4,19 +4,26 @@
     topic removed ─▶ planned anew, given to lanes ─▶ row removed, answered
 
 Each step can be taken again by whoever holds the topic next: the row says which topic was to be deleted, and what was
-set on it by hand. A topic with another id than that is never deleted.
+set on it by hand. A topic with another id than that is never deleted. What only the target holds is compared with what
+the operator was shown when lanes have let go, right before the deletion.
+
+Nobody deletes who is not the holder: the lease is asked for right before the request. What is left is a request that is
+on its way when the lease ends, of a run that was frozen in between, say. It names the topic by its id: if the next
+holder has deleted that topic, too, it finds nothing; if the next holder has refused the command meanwhile (the source
+holds less by now), the topic goes all the same, and what was lost is what the former holder had compared a moment
+before. Its lanes find that the topic is another one, and stop (`recreated`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from heliograph.cluster.admin import delete_topic
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.grants import Resource, Right, grant_line
-from heliograph.controller.act import create
+from heliograph.controller.act import Made, create
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.link_roles import LinkRoles
@@ -28,10 +35,10 @@ from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.controller.verdict import shape_for
 from heliograph.model.clock import clock_of_waits, time_of_day
 from heliograph.model.command import Command, Outcome
-from heliograph.model.errors import BrokerRefused, HeliographError, RequestTimedOut
+from heliograph.model.errors import BrokerRefused, ClusterUnreachable, HeliographError, RequestTimedOut
 from heliograph.model.events import Event
 from heliograph.model.hints import topics_line
-from heliograph.model.ledger import WHOLE_TOPIC, RowKind
+from heliograph.model.ledger import WHOLE_TOPIC, Row, RowKind
 from heliograph.model.occurrence import Occurrence
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition, TopicPartition
@@ -56,61 +63,72 @@ class Remirror:
         restart: Restart,
         clear_in_s: Callable[[MirrorPartition], float],
         outbox: Outbox,
+        *,
+        delete: Callable[[ClusterClient, str], Awaitable[None]] = delete_topic,
+        create: Callable[[ClusterClient, CreateTopic], Awaitable[Made]] = create,
     ) -> None:
         self._clusters = clusters
         self._roles = roles
         self._restart = restart
         self._clear_in_s = clear_in_s
         self._outbox = outbox
+        self._delete_topic = delete
+        self._create_topic = create
 
     async def __call__(self, ledger: LinkLedger, command: Command, keys: Sequence[MirrorPartition]) -> None:
         """`keys`: all partitions of the topic. Raises what another try may mend."""
         assert keys
         link, source_topic, topic = keys[0].link, keys[0].source_topic, keys[0].target_topic
         try:
-            await self._remake(ledger, command, keys)
+            rows = await self._remake(ledger, command, keys)
         except Unwanted as refused:
-            await ledger.write(ledger.removed(TopicPartition(topic, WHOLE_TOPIC), RowKind.REMIRROR))
+            rows = []
             outcome, message, hint = Outcome.REFUSED, refused.message, refused.hint
         else:
             outcome, message, hint = Outcome.APPLIED, "deleted, created again, and copied anew", ""
-        # Answered first: the plan leaves a topic alone whose command has no answer yet.
-        await ledger.write([ledger.of_answer(command, outcome, message, hint)])
+        # At once, and answered before it is planned: the plan leaves a topic alone that is being mirrored anew, or
+        # whose command has no answer yet; and a row without a command, or the reverse, would be misread by who is next.
+        whole = TopicPartition(topic, WHOLE_TOPIC)
+        answer = ledger.of_answer(command, outcome, message, hint)
+        await ledger.write([*rows, answer, *ledger.removed(whole, RowKind.REMIRROR)])
         todo = (await self._roles.take_again(link, [source_topic])).todo
         # A command that was refused before anything was done about it has left all of them to their lanes.
         self._restart.begin(todo, [key for key in keys if self._restart.is_idle(key)], ledger)
         self._tell(command, keys[0], outcome, message)
 
-    async def _remake(self, ledger: LinkLedger, command: Command, keys: Sequence[MirrorPartition]) -> None:
-        link, topic = keys[0].link, keys[0].target_topic
-        client = self._clusters.target(link)
-        doing = ledger.recorded.remirroring(topic)
-        snapshot = await self._clusters.observe_link(link, [keys[0].source_topic])
-        if not snapshot.sources:
-            raise Unwanted(f"the source has no topic {keys[0].source_topic} any more")
-        if doing is None:
-            doing = self._check(snapshot, command, keys[0])
+    async def _remake(
+        self, ledger: LinkLedger, command: Command, keys: Sequence[MirrorPartition]
+    ) -> list[Row]:
+        """The topic is another one on return; what is to be written of it."""
+        link, source_topic, topic = keys[0].link, keys[0].source_topic, keys[0].target_topic
+        if ledger.recorded.remirroring(topic) is None:
+            self._check(
+                await self._observe(link, source_topic), command, keys[0]
+            )  # before anybody is disturbed
             await self._say(ledger, command, "lanes let go of it")
-            await self._put_aside(keys)
-            await self._wait_until_clear(ledger, command, keys)
+        await self._put_aside(keys)
+        await self._wait_until_clear(ledger, command, keys)
+        snapshot = await self._observe(link, source_topic)
+        doing, target = ledger.recorded.remirroring(topic), snapshot.targets.get(topic)
+        if doing is None or (target is not None and target.topic_id == doing.target_topic_id):
+            # Looked at again: that took a while, and the source may hold less by now.
+            doing = self._check(snapshot, command, keys[0])
             row = ledger.of_remirror(topic, doing.command_id, doing.target_topic_id, doing.configs)
             await ledger.write([row])
-        else:
-            await self._put_aside(keys)
-            await self._wait_until_clear(ledger, command, keys)
-        target = snapshot.targets.get(topic)
-        if target is not None and target.topic_id == doing.target_topic_id:
             await self._say(ledger, command, "it is being deleted")
-            await self._delete(client, topic, doing.target_topic_id)
-        await self._create(client, link, snapshot, keys[0], doing)
-        rows = []
-        for key in keys:
-            for kind in (RowKind.STOP, RowKind.LOSS, RowKind.GAPS):
-                rows += ledger.removed(key.target, kind)
-        whole = TopicPartition(topic, WHOLE_TOPIC)
-        await ledger.write(
-            [*rows, *ledger.removed(whole, RowKind.TOPIC), *ledger.removed(whole, RowKind.REMIRROR)]
-        )
+            await self._delete(link, topic, doing.target_topic_id)
+        await self._create(link, snapshot, keys[0], doing)
+        await self._clusters.refresh_target(link)  # its id is another one now
+        kinds = (RowKind.STOP, RowKind.LOSS, RowKind.GAPS)
+        rows = [row for key in keys for kind in kinds for row in ledger.removed(key.target, kind)]
+        # In the place of the former one's, and not removed: rows of lower terms would count again.
+        return [*rows, ledger.of_topic(topic, source_topic, snapshot.sources[0].topic_id)]
+
+    async def _observe(self, link: str, source_topic: str) -> LinkSnapshot:
+        snapshot = await self._clusters.observe_link(link, [source_topic])
+        if not snapshot.sources:
+            raise Unwanted(f"the source has no topic {source_topic} any more")
+        return snapshot
 
     async def _put_aside(self, keys: Sequence[MirrorPartition]) -> None:
         words = f"topic {keys[0].target_topic} is being deleted and mirrored anew"
@@ -146,9 +164,12 @@ class Remirror:
             await self._say(ledger, command, f"appends that may be on their way are over in {wait_s:.0f} s")
             await asyncio.sleep(wait_s)
 
-    async def _delete(self, client: ClusterClient, topic: str, topic_id: str) -> None:
+    async def _delete(self, link: str, topic: str, topic_id: str) -> None:
+        client = self._clusters.target(link)
+        if not self._roles.holds(link):
+            raise ClusterUnreachable(f"topic {topic} is not deleted: the run's lease of link {link} is over")
         try:
-            await delete_topic(client, topic_id)
+            await self._delete_topic(client, topic_id)
         except BrokerRefused as refused:
             if refused.code in _DENIED:
                 hint = grant_line(client.properties, Right.DELETE, Resource.TOPIC, (topic,))
@@ -164,16 +185,13 @@ class Remirror:
             await asyncio.sleep(LOOK_S)
 
     async def _create(
-        self,
-        client: ClusterClient,
-        link: str,
-        snapshot: LinkSnapshot,
-        key: MirrorPartition,
-        doing: Remirroring,
+        self, link: str, snapshot: LinkSnapshot, key: MirrorPartition, doing: Remirroring
     ) -> None:
         shape = shape_for(snapshot, snapshot.sources[0])
         shape = replace(shape, configs={**shape.configs, **doing.configs})
-        made = await create(client, CreateTopic(link=link, topic=key.target_topic, shape=shape))
+        made = await self._create_topic(
+            self._clusters.target(link), CreateTopic(link=link, topic=key.target_topic, shape=shape)
+        )
         for warning in made.warnings:
             self._outbox.tell(Event.PLAN_WARNING, warning, link=link)
 

@@ -1,0 +1,177 @@
+"""What is recorded of a link: in order, tried again, under its term; and which stops are worth a row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from heliograph.controller import link_ledger
+from heliograph.controller.ledger import Ledger
+from heliograph.controller.link_ledger import LinkLedger
+from heliograph.controller.recorded_plan import paused_by, refuse_by_ledger
+from heliograph.controller.recorded_stops import rows_of_stops, stops_met
+from heliograph.model.clock import time_of_day
+from heliograph.model.command import Command, Outcome, Subject, Wish
+from heliograph.model.errors import Disconnected
+from heliograph.model.ledger import LEDGER_TOPIC, WHOLE_TOPIC, LedgerState, RowKind, decode_row
+from heliograph.model.occurrence import of_stop
+from heliograph.model.partition import TopicPartition
+from heliograph.model.states import StopReason
+
+from .memory_logs import MemoryLogs
+from .observed import LINK, SF_ID, partition, refusal, source_topic, target_topic
+
+ORDERS = TopicPartition("orders", 0)
+HERE, BEFORE = "id of the topic", "id of the one before"
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_ledger, "AGAIN_S", 0.01)
+
+
+async def opened(logs: MemoryLogs | None = None) -> LinkLedger:
+    ledger = Ledger(logs or MemoryLogs())
+    await ledger.open()
+    return LinkLedger(ledger, LINK.name, SF_ID, lambda _topic: HERE)
+
+
+def command(wish: Wish = Wish.PAUSE, number: int = 0, topic_id: str = HERE) -> Command:
+    subject = Subject(source_cluster_id=SF_ID, target_topic="orders", partition=number)
+    return Command(
+        id="1", wish=wish, subject=subject, at=time_of_day(), author="ann@desk", target_topic_id=topic_id
+    )
+
+
+async def commanded(ledger: LinkLedger, wanted: Command) -> None:
+    await ledger.ledger.command([wanted])
+    await ledger.ledger.catch_up()
+
+
+async def test_what_is_recorded_is_written_in_order_and_again_while_the_target_is_away() -> None:
+    logs = MemoryLogs()
+    ledger = await opened(logs)
+    log = logs.logs[LEDGER_TOPIC]
+    log.fails = [Disconnected("gone"), Disconnected("gone")]
+    for goal in range(5):
+        ledger.record([ledger.of_begin(ORDERS, goal, "latest", "src")])
+    await ledger.write([ledger.of_begin(ORDERS, 5, "latest", "src")])  # behind what is recorded
+    rows = [decode_row(record.key or b"", record.value) for record in log.records]
+    assert [(row.fields or {})["goal"] for row in rows] == [0, 1, 2, 3, 4, 5]
+    assert ledger.recorded.begin(ORDERS, "src") == 5
+
+
+async def test_an_end_waits_for_what_is_recorded_but_not_for_ever() -> None:
+    logs = MemoryLogs()
+    ledger = await opened(logs)
+    ledger.record([ledger.of_gaps(ORDERS)])
+    await ledger.aclose(1.0)
+    assert len(logs.logs[LEDGER_TOPIC].records) == 1
+    logs.logs[LEDGER_TOPIC].fails = [Disconnected("gone")] * 100
+    ledger.record([ledger.of_gaps(ORDERS)])
+    await ledger.aclose(0.02)
+    assert len(logs.logs[LEDGER_TOPIC].records) == 1
+
+
+async def test_rows_of_a_topic_are_carried_on_under_the_term_and_those_of_links_are_left() -> None:
+    ledger = await opened()
+    await ledger.write([ledger.of_gaps(ORDERS), ledger.of_topic("orders", "orders", "src")])
+    await ledger.write([ledger.of_link({"orders": 1})])
+    await ledger.take_over(["orders"], 4)
+    assert (ledger.term_of("orders"), ledger.term_of("clicks")) == (4, 0)
+    assert ledger.recorded.term_above({"orders"}) == 4
+    assert ledger.recorded.gaps_filled(ORDERS, HERE)
+    assert ledger.recorded.topics_at_first(LINK.name) == {"orders": 1}
+    await ledger.ledger.write([replace(ledger.of_stop(partition(), refusal(partition()).why), term=3)])
+    assert ledger.recorded.stop(ORDERS, HERE) is None  # of who was replaced
+    await ledger.write(ledger.removed(ORDERS, RowKind.GAPS))
+    assert not ledger.recorded.gaps_filled(ORDERS, HERE)
+    assert ledger.removed(ORDERS, RowKind.GAPS) == []
+
+
+# -- which stops are written
+
+
+async def test_a_stop_is_written_once_and_stays_as_it_was() -> None:
+    ledger = await opened()
+    rows = rows_of_stops(ledger, [refusal(partition())])
+    assert len(rows) == 1
+    await ledger.write(rows)
+    assert rows_of_stops(ledger, [refusal(partition()), refusal(partition(1))]) != []
+    assert [row.name.partition for row in rows_of_stops(ledger, [refusal(partition(n)) for n in (0, 1)])] == [
+        1
+    ]
+    made_again = LinkLedger(ledger.ledger, LINK.name, SF_ID, lambda _topic: "id of a later one")
+    assert len(rows_of_stops(made_again, [refusal(partition())])) == 1
+
+
+def test_what_lanes_tell_of_stops_is_read_by_link_and_missing_kernels_are_none() -> None:
+    why = refusal(partition()).why
+    told = of_stop(partition(), why.as_stop(), time_of_day())
+    kernels = replace(told, code=StopReason.KERNELS)
+    (met,) = stops_met([told, kernels])[LINK.name]
+    assert met.partition == partition()
+    assert (met.why.reason, met.why.message, met.why.hint) == (why.reason, why.message, why.hint)
+
+
+# -- what a plan makes of it
+
+
+async def test_a_pause_counts_for_a_plan_if_it_is_about_this_topic_and_was_not_refused() -> None:
+    for wanted, outcome, counts in (
+        (command(), None, True),
+        (command(topic_id=""), None, True),
+        (command(topic_id=BEFORE), None, False),
+        (command(), Outcome.APPLIED, True),
+        (command(), Outcome.REFUSED, False),
+        (command(Wish.RESUME), None, False),
+    ):
+        ledger = await opened()
+        await commanded(ledger, wanted)
+        if outcome is not None:
+            await ledger.write([ledger.of_answer(wanted, outcome, "m")])
+        words = paused_by(ledger.recorded, ORDERS, HERE)
+        assert (words is not None) is counts
+        assert words is None or words.startswith("paused by ann@desk at ")
+
+
+async def test_a_topic_that_is_to_be_mirrored_anew_waits_until_that_is_answered() -> None:
+    ledger = await opened()
+    wanted = command(Wish.REMIRROR, WHOLE_TOPIC)
+    await commanded(ledger, wanted)
+    assert "mirrored anew" in (paused_by(ledger.recorded, ORDERS, HERE) or "")
+    assert ledger.recorded.is_wanted("orders")
+    await ledger.write([ledger.of_answer(wanted, Outcome.UNDER_WAY, "m")])
+    assert paused_by(ledger.recorded, ORDERS, HERE)
+    await ledger.write([ledger.of_answer(wanted, Outcome.APPLIED, "m")])
+    assert paused_by(ledger.recorded, ORDERS, HERE) is None
+    assert not ledger.recorded.is_wanted("orders")
+    await ledger.write([ledger.of_remirror("orders", "1", HERE, {})])  # begun by who was before us
+    assert paused_by(ledger.recorded, ORDERS, HERE)
+
+
+async def test_a_source_topic_that_was_made_again_is_refused_where_both_ids_are_known() -> None:
+    ledger = await opened()
+    await ledger.write([ledger.of_topic("orders", "orders", "src")])
+    target = target_topic(topic_id=HERE)
+
+    def refused(source_id: str) -> StopReason | None:
+        why = refuse_by_ledger(ledger.recorded, source_topic(topic_id=source_id), "orders", target)
+        return why.reason if why is not None else None
+
+    assert refused("src") is None
+    assert refused("") is None
+    assert refused("another") is StopReason.RECREATED
+    gone = refuse_by_ledger(ledger.recorded, source_topic(topic_id="another"), "orders", None)
+    assert gone is None  # no target holds records of the former one
+
+
+async def test_a_row_of_a_later_version_refuses_its_topic_and_no_other() -> None:
+    ledger = await opened()
+    state: LedgerState = ledger.ledger.state
+    state.take(b'\x01["sf-cluster-id","orders",0,"stop",1]', b"\x07{}")
+    why = refuse_by_ledger(ledger.recorded, source_topic(), "orders", None)
+    assert why is not None
+    assert why.reason is StopReason.LEDGER
+    assert refuse_by_ledger(ledger.recorded, source_topic("clicks"), "clicks", None) is None
