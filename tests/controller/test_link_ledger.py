@@ -59,7 +59,7 @@ async def test_what_is_recorded_is_written_in_order_and_again_while_the_target_i
     await ledger.write([ledger.of_begin(ORDERS, 5, "latest", "src")])  # behind what is recorded
     rows = [decode_row(record.key or b"", record.value) for record in log.records]
     assert [(row.fields or {})["goal"] for row in rows] == [0, 1, 2, 3, 4, 5]
-    assert ledger.recorded.begin(ORDERS, "src") == 5
+    assert ledger.recorded.begin(ORDERS, "src", "latest") == 5
 
 
 async def test_an_end_waits_for_what_is_recorded_but_not_for_ever() -> None:

@@ -49,7 +49,7 @@ async def test_a_foreign_record_stops_and_remirror_makes_it_identical(scene: Sce
         assert answer.outcome is Outcome.REFUSED  # the foreign record would be lost, and was not shown
         assert await operator.topic_id() == topic_id
 
-        answer = await operator.answer(await operator.command(Wish.REMIRROR, loses={0: (100, 101)}))
+        answer = await operator.answer(await operator.command(Wish.REMIRROR, loses={0: (0, 101)}))
         assert (answer.outcome, answer.hint) == (Outcome.APPLIED, "")
         await run.caught_up()
         assert await operator.topic_id() != topic_id
@@ -173,7 +173,7 @@ async def test_a_source_topic_that_was_made_again_stops_and_is_mirrored_anew(sce
         await run.task  # nothing is left to do
         assert {row.reason for row in run.rows} == {StopReason.RECREATED}
     async with scene.operator() as operator:
-        command = await operator.command(Wish.REMIRROR)
+        command = await operator.command(Wish.REMIRROR, loses={0: (0, 40)})
         async with plain_run(scene.settings()) as run:
             answer = await operator.answer(command)
             assert answer.outcome is Outcome.APPLIED, answer

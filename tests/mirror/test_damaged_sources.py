@@ -41,7 +41,7 @@ async def test_truncated_and_corrupt_sources_stop_and_are_mirrored_when_an_opera
     async with plain_run(cut.settings()) as run, cut.operator() as operator:
         await run.task
         assert row_of(run).reason is StopReason.TARGET_AHEAD
-        command = await operator.command(Wish.REMIRROR, loses={0: (40, 60)})
+        command = await operator.command(Wish.REMIRROR, loses={0: (0, 60)})
         async with plain_run(cut.settings()) as again:
             assert (await operator.answer(command)).outcome is Outcome.APPLIED
             await again.caught_up()

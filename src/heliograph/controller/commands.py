@@ -32,6 +32,7 @@ from heliograph.model.partition import MirrorPartition, TopicPartition
 from heliograph.model.states import PartitionState, StopReason
 
 TRY_AGAIN_S = 2.0
+TOPICS_AT_ONCE = 4  # each is observed and planned anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,16 @@ class Commands:
         self._waiting: dict[tuple[str, str], list[Command]] = {}  # by link and target topic
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._links: set[str] = set()
+        # By link and target topic, as of the last plan: looked up for each of up to ten thousand commands.
+        self._partitions: dict[tuple[str, str], list[MirrorPartition]] = {}
+        self._turn = asyncio.Semaphore(TOPICS_AT_ONCE)
 
     def ready(self, link: str) -> None:
         """The link is ours and prepared: what was wanted while nobody could do it is done now."""
         self._links.add(link)
+        self._partitions = {}
+        for key in self._board.rows:
+            self._partitions.setdefault((key.link, key.target_topic), []).append(key)
         ledger = self._roles.ledgers.of(link)
         if ledger is None:
             return
@@ -99,11 +106,9 @@ class Commands:
                 return
 
     def _keys(self, link: str, topic: str) -> list[MirrorPartition]:
-        return [
-            key
-            for key, row in self._board.rows.items()
-            if key.link == link and key.target_topic == topic and row.held_by is None
-        ]
+        rows = self._board.rows
+        found = self._partitions.get((link, topic), ())
+        return [key for key in found if key in rows and rows[key].held_by is None]
 
     def _work(self, link: str, topic: str, ledger: LinkLedger) -> None:
         if (link, topic) not in self._tasks:
@@ -124,11 +129,14 @@ class Commands:
         self, link: str, topic: str, ledger: LinkLedger, commands: Sequence[Command]
     ) -> None:
         while True:
-            unanswered = [each for each in commands if ledger.recorded.unanswered(each)]
+            unanswered = _last_ones(each for each in commands if ledger.recorded.unanswered(each))
             try:
-                await self._clusters.refresh_target(link)
-                await self._pause(link, ledger, [each for each in unanswered if each.wish is Wish.PAUSE])
-                await self._resume(link, ledger, [each for each in unanswered if each.wish is Wish.RESUME])
+                async with self._turn:
+                    await self._clusters.refresh_target(link)
+                    await self._pause(link, ledger, [each for each in unanswered if each.wish is Wish.PAUSE])
+                    await self._resume(
+                        link, ledger, [each for each in unanswered if each.wish is Wish.RESUME]
+                    )
                 for command in unanswered:
                     if command.wish is Wish.REMIRROR:
                         await self._remirror(ledger, command, self._keys(link, topic))
@@ -270,9 +278,8 @@ class Commands:
 
     def _by_key(self, link: str, commands: Iterable[Command]) -> dict[MirrorPartition, Command]:
         """The last about each partition of ours."""
-        keys = {
-            key.target: key for command in commands for key in self._keys(link, command.subject.target_topic)
-        }
+        topics = {command.subject.target_topic for command in commands}
+        keys = {key.target: key for topic in topics for key in self._keys(link, topic)}
         wheres = {
             TopicPartition(each.subject.target_topic, each.subject.partition): each for each in commands
         }
@@ -280,6 +287,11 @@ class Commands:
 
     def _tell(self, code: Event, key: MirrorPartition, message: str) -> None:
         self._outbox.put(Occurrence(at=time_of_day(), code=code, message=message, **key._asdict()))
+
+
+def _last_ones(commands: Iterable[Command]) -> list[Command]:
+    """Of pauses and resumes of one partition the last counts: the others were overtaken before anybody could answer."""
+    return list({(each.subject, each.wish is Wish.REMIRROR): each for each in commands}.values())
 
 
 def _loses_more(command: Command, key: MirrorPartition, source_start: int | None) -> _Refusal | None:

@@ -123,7 +123,7 @@ class LaneKeeper:
             event.lane,
             now,
             clean=event.clean,
-            hung=event.silent,
+            hung=event.silent or event.lane in self._hung,  # it may go on for a while without us
             leased_until=lambda link: self._engine.leased_until(event.lane, link),
         )
 

@@ -497,7 +497,10 @@ class Mirror:
         marks = {
             key: Mark(row.next_offset, self._keeper.clear_in_s(key, now))
             for key, row in self.board.rows.items()
-            if row.compared and row.next_offset is not None and self._keeper.is_free(key)
+            if row.compared
+            and row.next_offset is not None
+            and row.held_by is None
+            and self._keeper.is_free(key)
         }
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(MARKS_LIMIT_S):

@@ -248,7 +248,7 @@ def _plan_topic(
             policy=policy,
             aligns=can_align(configs),
             gaps_filled=recorded.gaps_filled(partition.target, target_id),
-            begin_at=recorded.begin(partition.target, topic.topic_id),
+            begin_at=recorded.begin(partition.target, topic.topic_id, policy.start),
             accepted_loss=recorded.accepted_loss(partition.target, target_id),
             fill_way=snapshot.gaps.fill_way(target_name),
             source_cluster_id=snapshot.source_cluster_id,

@@ -77,10 +77,10 @@ class Recorded:
             next_offset=_offset(fields.get("next_offset")),
         )
 
-    def begin(self, where: TopicPartition, source_topic_id: str) -> int | None:
-        """Where a new partition begins, if that was resolved for this source topic."""
+    def begin(self, where: TopicPartition, source_topic_id: str, start: str) -> int | None:
+        """Where a new partition begins, if that was resolved for this source topic, and for what its link says."""
         fields = self._state.fields(self.name(where, RowKind.BEGIN))
-        if fields is None or fields["source_topic_id"] != source_topic_id:
+        if fields is None or (fields["source_topic_id"], fields.get("start")) != (source_topic_id, start):
             return None
         return int(fields["goal"])
 

@@ -39,9 +39,11 @@ def stops_met(occurrences: Iterable[Occurrence]) -> dict[str, list[RefusePartiti
 
 
 def rows_of_stops(ledger: LinkLedger, stops: Iterable[RefusePartition]) -> list[Row]:
-    """Those of which nothing is written yet: a stop that is found again stays as it was."""
-    return [
-        ledger.of_stop(each.partition, each.why)
-        for each in stops
-        if ledger.recorded.stop(each.partition.target, ledger.target_id(each.partition.target_topic)) is None
-    ]
+    """Those of which nothing is written yet: a stop that is found again stays as it was. Of a topic that is not there
+    nothing is written: it would count for whichever is made next."""
+    rows = []
+    for each in stops:
+        topic_id = ledger.target_id(each.partition.target_topic)
+        if topic_id and ledger.recorded.stop(each.partition.target, topic_id) is None:
+            rows.append(ledger.of_stop(each.partition, each.why))
+    return rows

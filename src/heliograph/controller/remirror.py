@@ -23,13 +23,14 @@ from dataclasses import replace
 from heliograph.cluster.admin import delete_topic
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.grants import Resource, Right, grant_line
+from heliograph.cluster.log_reads import read_span
 from heliograph.controller.act import Made, create
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.plan import CreateTopic
-from heliograph.controller.recorded import Remirroring
-from heliograph.controller.remirror_cost import hulls, lost_of, set_by_hand
+from heliograph.controller.recorded import Recorded, Remirroring
+from heliograph.controller.remirror_cost import hulls, lost_in, lost_of, set_by_hand
 from heliograph.controller.restart import Restart
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.controller.verdict import shape_for
@@ -84,6 +85,13 @@ class Remirror:
         except Unwanted as refused:
             rows = []
             outcome, message, hint = Outcome.REFUSED, refused.message, refused.hint
+        except BrokerRefused as refused:
+            if ErrorCode.passes(refused.code):
+                raise
+            # What the broker will never take: an operator is needed, and the topic may be gone by now.
+            rows = []
+            outcome, message = Outcome.REFUSED, f"{refused.message}; the topic may be deleted by now"
+            hint = refused.hint or topics_line("resume", keys[0].link, source_topic)
         else:
             outcome, message, hint = Outcome.APPLIED, "deleted, created again, and copied anew", ""
         # At once, and answered before it is planned: the plan leaves a topic alone that is being mirrored anew, or
@@ -102,9 +110,8 @@ class Remirror:
         """The topic is another one on return; what is to be written of it."""
         link, source_topic, topic = keys[0].link, keys[0].source_topic, keys[0].target_topic
         if ledger.recorded.remirroring(topic) is None:
-            self._check(
-                await self._observe(link, source_topic), command, keys[0]
-            )  # before anybody is disturbed
+            # Before anybody is disturbed.
+            await self._check(await self._observe(link, source_topic), ledger.recorded, command, keys[0])
             await self._say(ledger, command, "lanes let go of it")
         await self._put_aside(keys)
         await self._wait_until_clear(ledger, command, keys)
@@ -112,7 +119,7 @@ class Remirror:
         doing, target = ledger.recorded.remirroring(topic), snapshot.targets.get(topic)
         if doing is None or (target is not None and target.topic_id == doing.target_topic_id):
             # Looked at again: that took a while, and the source may hold less by now.
-            doing = self._check(snapshot, command, keys[0])
+            doing = await self._check(snapshot, ledger.recorded, command, keys[0])
             row = ledger.of_remirror(topic, doing.command_id, doing.target_topic_id, doing.configs)
             await ledger.write([row])
             await self._say(ledger, command, "it is being deleted")
@@ -134,7 +141,9 @@ class Remirror:
         words = f"topic {keys[0].target_topic} is being deleted and mirrored anew"
         await self._restart.put_aside(dict.fromkeys(keys, words))
 
-    def _check(self, snapshot: LinkSnapshot, command: Command, key: MirrorPartition) -> Remirroring:
+    async def _check(
+        self, snapshot: LinkSnapshot, recorded: Recorded, command: Command, key: MirrorPartition
+    ) -> Remirroring:
         target = snapshot.targets.get(key.target_topic)
         if target is None or target.topic_id != command.target_topic_id:
             there = "is gone" if target is None else f"is another one by now (id {target.topic_id})"
@@ -142,9 +151,21 @@ class Remirror:
                 f"topic {key.target_topic} that was shown (id {command.target_topic_id}) {there}",
                 hint=_look_again(key),
             )
-        sights = snapshot.sources[0].partitions
-        losses = hulls({number: lost_of(sight.target, sight.source) for number, sight in sights.items()})
-        for number, lost in losses.items():
+        source = snapshot.sources[0]
+        beyond = {
+            number: await read_span(self._clusters.target(key.link), TopicPartition(target.name, number))
+            for number in range(len(source.partitions), target.partitions)
+        }
+        unseen = [
+            number
+            for number, sight in source.partitions.items()
+            if sight.source is None or (sight.target is None and number < target.partitions)
+        ]
+        if unseen:
+            words = f"what would be lost of partition {unseen[0]} cannot be said now"
+            raise Unwanted(words, hint=_look_again(key))
+        losses = lost_in(recorded, source, target) | {n: lost_of(span, None) for n, span in beyond.items()}
+        for number, lost in hulls(losses).items():
             shown = command.loses.get(number)
             if shown is None or not (shown[0] <= lost[0] and lost[1] <= shown[1]):
                 raise Unwanted(
@@ -152,7 +173,7 @@ class Remirror:
                     " than were shown",
                     hint=_look_again(key),
                 )
-        by_hand = set_by_hand(snapshot, snapshot.sources[0], target)
+        by_hand = set_by_hand(snapshot, source, target)
         return Remirroring(command_id=command.id, target_topic_id=target.topic_id, configs=by_hand)
 
     async def _wait_until_clear(

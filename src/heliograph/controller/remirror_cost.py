@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from heliograph.cluster.log_reads import LogSpan
+from heliograph.controller.recorded import Recorded
 from heliograph.controller.snapshot import LinkSnapshot, SourceTopic, TargetTopic
 from heliograph.controller.topic_config import FORCED
 from heliograph.controller.verdict import shape_for
 from heliograph.model.command import Ranges
+from heliograph.model.partition import TopicPartition
+from heliograph.model.states import StopReason
 
 Lost = Mapping[int, Sequence[tuple[int, int]]]  # by partition
 
@@ -29,6 +32,42 @@ def lost_of(target: LogSpan | None, source: LogSpan | None) -> list[tuple[int, i
         above = (max(target.start, source.end, below[1]), target.end)
         ranges = [below, above]
     return [(first, next_offset) for first, next_offset in ranges if first < next_offset]
+
+
+# Stops that say that the target's records may be others than the source's at the same offsets.
+_OTHER_RECORDS = frozenset(
+    {
+        StopReason.TARGET_AHEAD,
+        StopReason.DIVERGED,
+        StopReason.FOREIGN,
+        StopReason.ANCHOR,
+        StopReason.WRONG_PLACE,
+        StopReason.RIVAL,
+        StopReason.SEQUENCE,
+        StopReason.RECREATED,
+    }
+)
+
+
+def holds_others(recorded: Recorded, source: SourceTopic, target: TargetTopic, number: int) -> bool:
+    """Whether offsets say nothing: the source was made again or cut short, or somebody else wrote. Then all that the
+    target holds counts as lost."""
+    known = recorded.source_topic_id(target.name)
+    if known and source.topic_id and known != source.topic_id:
+        return True
+    stop = recorded.stop(TopicPartition(target.name, number), target.topic_id)
+    return stop is not None and stop.code in _OTHER_RECORDS
+
+
+def lost_in(recorded: Recorded, source: SourceTopic, target: TargetTopic) -> dict[int, list[tuple[int, int]]]:
+    """What is lost of each partition that the source has, where anything is."""
+    found = {
+        number: lost_of(
+            sight.target, None if holds_others(recorded, source, target, number) else sight.source
+        )
+        for number, sight in source.partitions.items()
+    }
+    return {number: ranges for number, ranges in found.items() if ranges}
 
 
 def hulls(lost: Lost) -> Ranges:

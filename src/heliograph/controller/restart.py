@@ -8,6 +8,7 @@ from heliograph.controller.board import Board
 from heliograph.controller.lane_keeper import LaneKeeper
 from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.plan import PausePartition, Plan
+from heliograph.controller.recorded_stops import rows_of_stops
 from heliograph.model.admission import Refused
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import CONDITIONS, PartitionState
@@ -51,7 +52,5 @@ class Restart:
         paused = [each for each in todo.paused if each.partition in wanted]
         self._board.adopt_again(copies, refusals, paused)
         self._keeper.extend(copies, created={creation.topic for creation in todo.creations})
-        ledger.record(
-            ledger.of_stop(each.partition, each.why) for each in refusals if each.why.reason not in CONDITIONS
-        )
+        ledger.record(rows_of_stops(ledger, [each for each in refusals if each.why.reason not in CONDITIONS]))
         return {each.partition: each.why for each in refusals}

@@ -120,12 +120,12 @@ def _aligned(
 ) -> Aligned:
     """While somebody writes fillers nothing can be judged, but they are seen."""
     where = TopicPartition(snapshot.link.target_topic(topic.name), number)
-    begin_at = recorded.begin(where, topic.topic_id)
+    start = snapshot.link.policy_of(topic.name).start
+    begin_at = recorded.begin(where, topic.topic_id, start)
     own_id = producer_id(snapshot.source_cluster_id, topic.name)
     verdict = judge(sight, own_id, aligns=aligns, begin_at=begin_at)
     if sight.ends_in_filler or (isinstance(verdict, Admitted) and verdict.align_to is not None):
         return Aligned.YES
-    start = snapshot.link.policy_of(topic.name).start
     new = isinstance(verdict, Admitted) and verdict.position.target == 0
     partition = MirrorPartition(snapshot.link.name, topic.name, where.topic, number)
     if not new or not sight.source_end or begin_at is not None or not chooses(partition, start, recorded):

@@ -43,9 +43,9 @@ def refuse_partitions(aim: Aim, line: CommandLine) -> None:
 
 def remirror(aim: Aim, seen: LinkView) -> Decision:
     names = [each.name for each in aim.topics]
-    return _decision(
-        aim, seen, Wish.REMIRROR, decide_remirrors(seen.snapshot, names, seen.traces, seen.unread)
-    )
+    recorded = seen.ledger.recorded
+    decided = decide_remirrors(seen.snapshot, names, seen.traces, seen.unread, recorded)
+    return _decision(aim, seen, Wish.REMIRROR, decided)
 
 
 def _meant(aim: Aim, seen: LinkView, filters: Filter) -> list[PartitionView]:

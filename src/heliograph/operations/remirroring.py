@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from heliograph.cluster.group_reads import TopicGroups
 from heliograph.cluster.log_reads import LogSpan
-from heliograph.controller.remirror_cost import Lost, hulls, lost_of, set_by_hand
+from heliograph.controller.recorded import Recorded
+from heliograph.controller.remirror_cost import Lost, hulls, lost_in, lost_of, set_by_hand
 from heliograph.controller.snapshot import LinkSnapshot, SourceTopic, TargetTopic
 from heliograph.model.command import Wish
 from heliograph.model.ledger import OWN_TOPICS, WHOLE_TOPIC
@@ -24,7 +25,11 @@ PARTITIONS_SHOWN = 50
 
 
 def decide_remirrors(
-    snapshot: LinkSnapshot, topics: Iterable[str], traces: Mapping[str, TopicTrace], unread: Mapping[str, str]
+    snapshot: LinkSnapshot,
+    topics: Iterable[str],
+    traces: Mapping[str, TopicTrace],
+    unread: Mapping[str, str],
+    recorded: Recorded,
 ) -> list[Decided]:
     """`traces`, `unread` (rows of a version that is not known here): by target topic."""
     sources = {topic.name: topic for topic in snapshot.sources}
@@ -52,11 +57,15 @@ def decide_remirrors(
                 Refusal(subject=name, message=message, hint="`heliograph run` creates and copies it")
             )
         else:
-            outcomes.append(_remirror(snapshot, source, target, traces.get(target_name, TopicTrace())))
+            outcomes.append(
+                _remirror(snapshot, source, target, traces.get(target_name, TopicTrace()), recorded)
+            )
     return outcomes
 
 
-def _remirror(snapshot: LinkSnapshot, source: SourceTopic, target: TargetTopic, trace: TopicTrace) -> Decided:
+def _remirror(
+    snapshot: LinkSnapshot, source: SourceTopic, target: TargetTopic, trace: TopicTrace, recorded: Recorded
+) -> Decided:
     unseen = [
         f"{source.name}:{number}: {sight.unreadable or 'its offsets are not known'}"
         for number, sight in source.partitions.items()
@@ -66,7 +75,7 @@ def _remirror(snapshot: LinkSnapshot, source: SourceTopic, target: TargetTopic, 
         message = f"what would be lost cannot be said now: {unseen[0]}"
         return Refusal(subject=source.name, message=message, hint="try again")
     held = {n: sight.target for n, sight in source.partitions.items() if sight.target is not None}
-    lost = {n: lost_of(span, source.partitions[n].source) for n, span in held.items()}
+    lost = lost_in(recorded, source, target)
     lost |= {n: lost_of(span, None) for n, span in trace.beyond.items()}
     held |= trace.beyond
     lost = {number: ranges for number, ranges in lost.items() if ranges}
