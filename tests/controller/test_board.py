@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from heliograph.controller.board import RATE_WINDOW_S, Board
-from heliograph.controller.plan import AwaitPartition, LeavePartition
+from heliograph.controller.plan import AwaitPartition, LeavePartition, PausePartition
 from heliograph.model.events import Event
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import BoundBy, PartitionState
@@ -504,3 +504,26 @@ def test_a_late_report_of_a_partition_that_is_refused_now_leaves_it_stopped_with
     board.adopt("sf-to-nyc", [copy(P0)], [])
     board.report(0, progress(P0, 30))
     assert board.rows[P0].next_offset == 30  # the next plan takes it again
+
+
+def test_what_an_operator_wants_is_shown_in_the_place_of_a_stop_and_counts_go_on() -> None:
+    board = Board([copy(partition())], [])
+    board.report(0, progress(partition(), 40, records=40, size_bytes=400, state=PartitionState.STOPPED))
+    assert len(board.stopped) == 1
+    board.adopt_again(copies=[copy(partition(), next_offset=40, goal=250)])
+    row = board.rows[partition()]
+    assert (row.state, row.next_offset, row.records, row.goal) == (PartitionState.PENDING, 40, 40, 100)
+    assert not board.stopped
+    board.report(0, progress(partition(), 45, records=5, size_bytes=50))  # its lane counts anew
+    assert (board.copied_records, board.copied_bytes) == (45, 450)
+
+
+def test_what_is_paused_or_refused_hears_no_lane_that_has_not_heard_of_it_yet() -> None:
+    board = Board([copy(partition()), copy(partition(1))], [])
+    wish = PausePartition(partition=partition(), next_offset=40, goal=100, words="paused by ann")
+    board.adopt_again(paused=[wish], refusals=[refusal(partition(1))])
+    for number in (0, 1):
+        board.report(0, progress(partition(number), 60))
+    assert [board.rows[partition(n)].state for n in (0, 1)] == [PartitionState.PAUSED, PartitionState.STOPPED]
+    assert [row.partition for row in board.paused] == [partition()]
+    assert board.finished
