@@ -9,17 +9,29 @@ import pytest
 
 from heliograph.cluster.standing import Permitted, Placed, Term
 from heliograph.controller import link_roles, role_words
+from heliograph.controller.cells import Mark
 from heliograph.controller.drivership import Active, Role, Seeking, Standby
 from heliograph.controller.link_roles import Failed, LinkRoles, Prepared, RoleEvent, StoodDown
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.model.claims import Claim, Claimant, Claims
 from heliograph.model.errors import ClusterUnreachable, ConfigError
 from heliograph.model.occurrence_log import logged
+from heliograph.model.partition import TopicPartition
 from heliograph.model.states import StopReason
 
 from ..cluster.election_world import ALL, Run
 from ..cluster.election_world import World as ElectionWorld
-from .observed import LINK, NYC_ID, SF_ID, mirrored_sight, snapshot, source_sight, source_topic, target_topic
+from .observed import (
+    LINK,
+    NYC_ID,
+    SF_ID,
+    mirrored_sight,
+    partition,
+    snapshot,
+    source_sight,
+    source_topic,
+    target_topic,
+)
 from .played import FakeClusters, FakeDrivership, Look, elected, observed, order
 
 NAME = LINK.name
@@ -548,3 +560,54 @@ async def test_a_link_is_granted_alone() -> None:
     (await played.elected(4)).grant(NAME)
     played.drivership.granted = {NAME: 3.5, "sf-to-lax": 6.0}
     assert played.roles.grants() == {NAME: 3.5, "sf-to-lax": 0.0}
+
+
+# -- marks of a clean stop
+
+
+def committed(played: Story) -> str:
+    return played.drivership.group.committed[TopicPartition("orders", 0)].text
+
+
+async def marked(played: Story) -> bool:
+    await played.roles.leave_marks({partition(): Mark(5, 0.0)})
+    return "clean" in committed(played)
+
+
+async def test_a_link_that_is_ours_is_left_with_marks() -> None:
+    played = Story()
+    roles = await played.elected(4)
+    assert not await marked(played)  # no lane was given any of it
+    roles.grant(NAME)
+    assert await marked(played)
+
+
+async def test_a_link_that_was_withdrawn_and_prepared_again_is_left_without_marks() -> None:
+    """Lanes have ended meanwhile: what the board says is of before, and others may have held it since."""
+    played = Story()
+    (await played.elected(4)).grant(NAME)
+    await played.elected(7, "me again")
+    assert not await marked(played)
+
+
+async def test_who_came_back_as_another_member_and_seeks_still_leaves_no_marks() -> None:
+    """A member of the group of claims again, behind others maybe; the link's own group has not answered."""
+    played = Story()
+    (await played.elected(4)).grant(NAME)
+    played.tell(Seeking(problem="no heartbeat was answered"))
+    played.drivership.group.standing = Placed(term=Term(generation=5, member="me again"), claims=Claims())
+    assert not await marked(played)
+
+
+async def test_a_link_is_held_as_long_as_it_is_granted_and_leased() -> None:
+    played = Story()
+    roles = await played.elected(4)
+    played.drivership.granted = {NAME: 3.0}
+    assert not roles.holds(NAME)
+    roles.grant(NAME)
+    assert roles.holds(NAME)
+    played.drivership.granted = {NAME: 0.0}
+    assert not roles.holds(NAME)
+    played.drivership.granted = {NAME: 3.0}
+    played.tell(Standby(active="there (pid 7)"))
+    assert not roles.holds(NAME)
