@@ -209,7 +209,8 @@ class World(Schedule):
 
     def spec_of(self, *, partition: MirrorPartition, **others: Any) -> CopySpec:
         """As a plan makes it, with what is written down of the partition."""
-        return CopySpec(partition=partition, begin_at=self.goals.get(partition) or None, **others)
+        # What a ledger would say of the beginning: links of a world resolve no `start` themselves.
+        return CopySpec(**{**others, "partition": partition, "begin_at": self.goals.get(partition) or None})
 
     def hear_of_losses(self, message: Message) -> None:
         """A driver hears this of a lane."""
