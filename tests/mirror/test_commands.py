@@ -13,6 +13,7 @@ import pytest
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.clock import time_of_day
 from heliograph.model.command import Outcome, Wish
+from heliograph.model.hints import topics_line
 from heliograph.model.policy import OnLoss
 from heliograph.model.states import PartitionState, StopReason
 from tests.support.operator import Scene, row_of, stopped
@@ -195,6 +196,23 @@ async def test_a_target_topic_that_was_made_again_is_resumed(scene: Scene) -> No
             assert (await operator.answer(command)).outcome is Outcome.APPLIED
         await run.caught_up()
     scene.assert_identical(41)
+
+
+async def test_a_target_topic_that_was_deleted_is_created_again_when_it_is_resumed(scene: Scene) -> None:
+    scene.write(40)
+    async with plain_run(scene.settings()) as run, scene.operator() as operator:
+        await run.caught_up()
+        delete_topic(scene.target, scene.topic)
+        await run.until(lambda run: run.states == {PartitionState.STOPPED}, limit_s=40.0)
+        row = row_of(run)
+        assert row.reason is StopReason.RECREATED
+        assert row.hint is not None
+        assert row.hint.endswith(topics_line("resume", row.partition.link, scene.topic))
+        commands = [await operator.command(Wish.RESUME, n, stop="recreated") for n in (0, 1)]
+        for command in commands:
+            assert (await operator.answer(command)).outcome is Outcome.APPLIED
+        await run.caught_up()
+    scene.assert_identical(40)
 
 
 async def test_configs_set_by_hand_are_there_again_after_a_remirror(scene: Scene) -> None:
