@@ -188,7 +188,8 @@ async def test_a_topic_is_deleted_by_its_id_created_as_it_was_and_copied_anew() 
         scene.topic.own = {"retention.ms": "1234", "compression.type": "zstd"}
         await scene.stop(1)
         before = scene.ledger.term_of("orders")
-        answer = await scene.wished(Wish.REMIRROR)
+        # Of a partition that stopped since its records may be others than the source's all is lost.
+        answer = await scene.wished(Wish.REMIRROR, loses={1: (0, 5)})
         assert answer.outcome is Outcome.APPLIED, answer
         assert scene.topic.steps == [f"deleted {FIRST}", "created"]
         configs = scene.topic.created[0].shape.configs

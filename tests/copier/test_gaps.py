@@ -356,3 +356,19 @@ async def test_short_gaps_never_add_up_to_what_goes_on_the_connection_of_long_on
         for copy in copies:
             await until_copied(it, copy, driver)
         assert max(sizes) == FEW_MARKERS
+
+
+async def test_the_offsets_that_were_filled_are_counted_and_the_time_of_several_at_once_counts_once() -> None:
+    async with world() as it:
+        loop, driver = asyncio.get_running_loop(), Driver(it)
+        for partition in range(3):
+            it.create(partition, 1)
+            for _ in range(40):
+                end(it.source.logs[place(partition)], ONE, COMMIT)
+            write(it.source.logs[place(partition)], 1)
+        began = loop.time()
+        copies = [it.assign(partition) for partition in range(3)]
+        for copy in copies:
+            await until_copied(it, copy, driver)
+        assert [copy.filled for copy in copies] == [40] * 3
+        assert 0 < sum(copy.filling_s for copy in copies) < loop.time() - began

@@ -12,6 +12,8 @@ from heliograph.cluster.grants import Right
 from heliograph.controller.gap_filling import GapFilling, GapWay
 from heliograph.controller.plan import plan
 from heliograph.interface.cli.plan import document_of, table_of
+from heliograph.model.fill_rate import FillRate
+from heliograph.model.fill_way import FillWay
 from heliograph.model.link import Link
 from heliograph.model.policy import DEFAULT_POLICY, OnLoss, TopicPolicy
 from tests.controller.observed import LINK, snapshot, source_sight, source_topic, target_topic
@@ -19,7 +21,7 @@ from tests.controller.observed import LINK, snapshot, source_sight, source_topic
 SKIPPING = replace(DEFAULT_POLICY, on_loss=OnLoss.CONTINUE)
 ENTRIES = (TopicPolicy(match="orders", policy=SKIPPING), TopicPolicy(match=".*", policy=DEFAULT_POLICY))
 
-
+MEASURED = FillRate(FillWay.MARKERS, 12_300.4, "2026-11-18T01:02:03.000+00:00")
 BY_MARKERS = GapFilling(way=GapWay.MARKERS, granted=Right.ALTER)
 
 
@@ -82,7 +84,15 @@ def test_the_table_has_a_column_of_policies_only_where_one_is_not_the_default() 
             "markers (CLUSTER_ACTION granted), some 15,000 offsets/s",
         ),
         (GapFilling(way=GapWay.MARKERS), "markers, some 15,000 offsets/s"),
-        (GapFilling(way=GapWay.MARKERS, rate="9,000 offsets/s"), "markers, 9,000 offsets/s"),
+        (
+            GapFilling(way=GapWay.MARKERS, granted=Right.ALTER).with_measured(MEASURED),
+            "markers (ALTER granted), 12,300 offsets/s measured on 2026-11-18",
+        ),
+        (
+            GapFilling(way=GapWay.TRANSACTIONS, prefix="heliograph.sf.").with_measured(MEASURED),
+            "empty transactions (WRITE granted on transactional ids heliograph.sf.*),"
+            " some 180 offsets/s a partition",  # what was measured is another way
+        ),
         (
             GapFilling(way=GapWay.TRANSACTIONS, prefix="heliograph.sf."),
             "empty transactions (WRITE granted on transactional ids heliograph.sf.*), some 180 offsets/s a partition",
@@ -104,7 +114,11 @@ def test_every_link_says_how_its_gaps_will_be_filled(filling: GapFilling, text: 
     (link,) = document["links"]
     assert (link["link"], link["source"], link["target"]) == ("sf-to-nyc", "sf", "nyc")
     granted = filling.granted.name if filling.granted else None
-    assert link["gaps"] == {"way": filling.way, "granted": granted, "text": text}
+    measured = {
+        "offsets_per_s": filling.measured.offsets_per_s if filling.measured else None,
+        "measured_at": filling.measured.at if filling.measured else None,
+    }
+    assert link["gaps"] == {"way": filling.way, "granted": granted, "text": text, **measured}
     assert f"link sf-to-nyc: gaps: {text}" in table_text(document)
 
 

@@ -43,6 +43,8 @@ told_by_lanes: dict[str, st.SearchStrategy[Any]] = {
     | st.builds(
         Aligning, words, offsets, offsets, st.none() | st.floats(0, 1e9), st.none() | st.integers(0, 9)
     ),
+    "filled": offsets,
+    "filling_s": st.floats(0, 1e9),
 }
 told_by_drivers: dict[str, st.SearchStrategy[Any]] = {
     "lane": st.none() | st.integers(0, 99),

@@ -19,6 +19,7 @@ from heliograph.cluster.rights import read_cluster_rights, try_transactional_id,
 from heliograph.controller.finding import listed
 from heliograph.controller.preflight_brokers import BROKERS_AT_ONCE
 from heliograph.model.errors import BrokerRefused, ProtocolError, RequestFailed
+from heliograph.model.fill_rate import FillRate
 from heliograph.model.fill_way import FillWay, transactional_id, transactional_prefix
 from heliograph.wire.error_codes import ErrorCode
 
@@ -40,7 +41,7 @@ _RATES = {GapWay.MARKERS: "some 15,000 offsets/s", GapWay.TRANSACTIONS: "some 18
 class GapFilling:
     """`granted`: the right by which markers are written, where brokers name it. `problem`: why they are not, or why it
     is not known. `denied`: it is for want of a right. `prefix`: of the link's transactional ids; `barred`: the target
-    topics whose ids may not be used. `rate`: in words, where it was measured."""
+    topics whose ids may not be used. `measured`: how fast it was, where that is known."""
 
     way: GapWay
     granted: Right | None = None
@@ -48,7 +49,7 @@ class GapFilling:
     denied: bool = False
     prefix: str = ""
     barred: frozenset[str] = frozenset()
-    rate: str = ""
+    measured: FillRate | None = None
 
     def fill_way(self, target_topic: str) -> FillWay:
         """Where it is not known markers are tried: brokers that refuse them say why."""
@@ -60,8 +61,12 @@ class GapFilling:
             case GapWay.NONE:
                 return FillWay.NONE
 
+    def with_measured(self, rate: FillRate | None) -> GapFilling:
+        """A rate of another way says nothing of this one."""
+        return replace(self, measured=rate) if rate is not None and rate.way.value == self.way.value else self
+
     def __str__(self) -> str:
-        rate = self.rate or _RATES.get(self.way, "")
+        rate = self.measured or _RATES.get(self.way, "")
         match self.way:
             case GapWay.MARKERS:
                 granted = f" ({self.granted.name} granted)" if self.granted else ""

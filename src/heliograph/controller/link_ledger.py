@@ -18,8 +18,9 @@ from heliograph.model.admission import Refused
 from heliograph.model.clock import time_of_day
 from heliograph.model.command import Command, Outcome
 from heliograph.model.errors import ProtocolError, RequestFailed
+from heliograph.model.fill_way import FillWay
 from heliograph.model.hints import hint_for
-from heliograph.model.ledger import WHOLE_TOPIC, Fields, Row, RowKind
+from heliograph.model.ledger import OF_LINKS, WHOLE_TOPIC, Fields, Row, RowKind
 from heliograph.model.partition import MirrorPartition, TopicPartition
 
 AGAIN_S = 1.0
@@ -49,7 +50,7 @@ class LinkLedger:
         names = [
             name
             for name in self.ledger.state.names(self.recorded.source_cluster_id)
-            if name.target_topic in topics and name.kind is not RowKind.LINK
+            if name.target_topic in topics and name.kind not in OF_LINKS
         ]
         await self.ledger.write(self.ledger.state.carried_on(names, term))
 
@@ -66,6 +67,12 @@ class LinkLedger:
         """Which topics the source has when the link first runs."""
         name = self.recorded.topic_name(self._link, RowKind.LINK)
         return Row(name=name, term=0, fields={"at": _now(), "topics": dict(topics)})
+
+    def of_rate(self, way: FillWay, offsets_per_s: float) -> Row:
+        """How fast its gaps were filled."""
+        name = self.recorded.topic_name(self._link, RowKind.RATE)
+        fields = {"way": str(way), "offsets_per_s": round(offsets_per_s, 1), "at": _now()}
+        return Row(name=name, term=0, fields=fields)
 
     def of_topic(self, target_topic: str, source_topic: str, source_topic_id: str) -> Row:
         fields = {

@@ -23,6 +23,7 @@ from heliograph.controller.clusters import Clusters
 from heliograph.controller.commands import Commands
 from heliograph.controller.drivership import Drivership, Role
 from heliograph.controller.event_writer import EventWriter
+from heliograph.controller.fill_rates import FillRates, rows_of_rate, way_of
 from heliograph.controller.lane_keeper import LaneKeeper, LaneView
 from heliograph.controller.ledger_sight import LedgerSight, look_at_ledgers
 from heliograph.controller.link_roles import (
@@ -115,6 +116,7 @@ class Mirror:
         self._make_lanes = make_lanes
         self._missing: set[tuple[str, str]] = set()  # link and target topic, of which an operator was told
         self._times = StartTimes(age_s)
+        self._fill_rates = FillRates()
         self._starting: Starting | None = None
         self._engine: Lanes | None = None
 
@@ -365,6 +367,7 @@ class Mirror:
 
     def _show(self, now: float) -> None:
         self.board.sample(now)
+        self._record_rates()
         self.outbox.flush()
         standing_by = self._roles is not None and self._roles.standing_by
         holds = any(todo.partitions or not todo.left for todo in self._adopted.values())
@@ -421,6 +424,12 @@ class Mirror:
     def _report(self, lane: int, rows: Iterable[PartitionStatus]) -> None:
         for progress in rows:
             self.board.report(lane, progress)
+            self._fill_rates.report(progress)
+
+    def _record_rates(self, *, over: bool = False) -> None:
+        for link, rate in self._fill_rates.due(clock_of_waits(), over=over):
+            if self._roles is not None and (way := way_of(self._adopted.get(link))) is not None:
+                self._roles.record(link, partial(rows_of_rate, way=way, offsets_per_s=rate))
 
     def _tell(self, occurrences: Iterable[Occurrence]) -> None:
         for occurrence in occurrences:
@@ -461,6 +470,7 @@ class Mirror:
                 await self._commands.aclose()
             if self._engine is not None:
                 drained = await self._drain(self._engine)
+                self._record_rates(over=True)
                 await self._leave_marks()
                 await self._step_down(leave=drained)
                 await asyncio.to_thread(self._engine.close, JOBS_END_LIMIT_S)

@@ -14,7 +14,17 @@ from typing import Any
 
 from heliograph.controller.ledger_word import Answer, LedgerWord, RecordedStop, Wished
 from heliograph.model.command import Command, CommandState, Outcome, Wish
-from heliograph.model.ledger import WHOLE_TOPIC, Fields, LedgerState, RowKind, RowName, UnknownVersion
+from heliograph.model.fill_rate import FillRate
+from heliograph.model.fill_way import FillWay
+from heliograph.model.ledger import (
+    OF_LINKS,
+    WHOLE_TOPIC,
+    Fields,
+    LedgerState,
+    RowKind,
+    RowName,
+    UnknownVersion,
+)
 from heliograph.model.partition import TopicPartition
 
 
@@ -171,12 +181,19 @@ class Recorded:
         fields = self._state.fields(self.topic_name(link, RowKind.LINK))
         return None if fields is None else dict(fields["topics"])
 
+    def rate(self, link: str) -> FillRate | None:
+        """How fast gaps of the link were filled when that was last measured."""
+        fields = self._state.fields(self.topic_name(link, RowKind.RATE))
+        if fields is None or fields["way"] not in frozenset(FillWay):
+            return None
+        return FillRate(FillWay(fields["way"]), float(fields["offsets_per_s"]), str(fields["at"]))
+
     def rows_of(self, topic: str) -> list[RowName]:
         """All rows about a target topic."""
         return [
             name
             for name in self._state.names(self.source_cluster_id)
-            if name.target_topic == topic and name.kind is not RowKind.LINK
+            if name.target_topic == topic and name.kind not in OF_LINKS
         ]
 
     def term_above(self, topics: set[str]) -> int:

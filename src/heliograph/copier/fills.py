@@ -14,6 +14,7 @@ from typing import Any
 
 from heliograph.cluster.markers import FEW_MARKERS
 from heliograph.copier.fill import Fill, Stretch, markers_of, stretches
+from heliograph.copier.fill_clock import FillClock
 from heliograph.copier.marker_line import MARKERS_AT_ONCE, MarkerLine, Written
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.recovery import after_markers, stop_for_markers
@@ -36,6 +37,7 @@ class Fills:
         self._spawn = spawn
         self._on_change = on_change
         self._on_slow = on_slow
+        self._clocks: dict[str, FillClock] = {}  # by link
         self._lines: dict[tuple[int, int, bool, bool, bool], MarkerLine] = {}
 
     def begin(self, route: Route, fill: Fill, permit: Callable[[], bool]) -> None:
@@ -48,9 +50,12 @@ class Fills:
             return
         copy.begin_fill(fill)
         if copy.spec.fill_way is FillWay.TRANSACTIONS:
-            self._spawn(fill_by_transactions(route, node, fill, permit, self._on_change))
+            self._spawn(fill_by_transactions(route, node, fill, permit, self._on_change, self._clock(copy)))
         else:
             self._spawn(self._fill(copy, fill, self._line(route, node, fill, permit)))
+
+    def _clock(self, copy: PartitionCopy) -> FillClock:
+        return self._clocks.setdefault(copy.spec.partition.link, FillClock())
 
     def _line(self, route: Route, node: int, fill: Fill, permit: Callable[[], bool]) -> MarkerLine:
         long = fill.end.target - fill.start.target > FEW_MARKERS
@@ -71,6 +76,13 @@ class Fills:
         return line
 
     async def _fill(self, copy: PartitionCopy, fill: Fill, line: MarkerLine) -> None:
+        with self._clock(copy).running(copy, fill) as lap:
+            await self._write(copy, fill, line, lap)
+        self._on_change(copy)
+
+    async def _write(
+        self, copy: PartitionCopy, fill: Fill, line: MarkerLine, lap: Callable[[], None]
+    ) -> None:
         try:
             for stretch in stretches(fill):
                 written = await line.write(copy, markers_of(copy.spec, fill, stretch), stretch.next_offset)
@@ -84,9 +96,9 @@ class Fills:
                 if not copy.filled_to(stretch.next_offset):
                     copy.fill_over()
                     break
+                lap()
         except (RequestFailed, ProtocolError) as problem:
             copy.fill_over(_failed(fill, problem), stale=True, lost_at=asyncio.get_running_loop().time())
-        self._on_change(copy)
 
 
 def _failed(fill: Fill, problem: RequestFailed | ProtocolError) -> Trouble | PartitionStop:

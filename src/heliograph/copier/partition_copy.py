@@ -78,6 +78,8 @@ class PartitionCopy:
         self.interruptions = 0  # how often what was known of the target went out of date
         self.records = 0
         self.size_bytes = 0
+        self.filled = 0  # offsets of gaps,
+        self.filling_s = 0.0  # in so many seconds (copier/fill_clock.py)
         self.topic_ids = TopicIds(spec.partition)
         self._clearance = Clearance(clear_at, flight_s)
         self._notices: list[Trouble] = []
@@ -324,6 +326,12 @@ class PartitionCopy:
         self.trouble = None
         self.durable = self._sending = fill.start.past_gap(target_offset - fill.start.target)
         return self._sending != fill.end
+
+    def filled_in(self, offsets: int, seconds: float) -> None:
+        """So many of them took so long."""
+        self._moved[self] = None
+        self.filled += offsets
+        self.filling_s += seconds
 
     def fill_over(
         self,

@@ -28,6 +28,7 @@ import asyncio
 from collections.abc import Callable
 
 from heliograph.copier.fill import Fill
+from heliograph.copier.fill_clock import FillClock
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.recovery import stop_for_transactions
 from heliograph.copier.route import Route
@@ -44,15 +45,22 @@ async def fill_by_transactions(
     fill: Fill,
     permit: Callable[[], bool],
     on_change: Callable[[PartitionCopy], None],
+    clock: FillClock,
 ) -> None:
     """`node`: the partition's leader at the target. `on_change(copy)` is called when the fill is over."""
+    copy = route.copy
+    with clock.running(copy, fill):
+        await _fill_and_tell(route, node, fill, permit)
+    on_change(copy)
+
+
+async def _fill_and_tell(route: Route, node: int, fill: Fill, permit: Callable[[], bool]) -> None:
     copy = route.copy
     problem = await _fill(route, node, fill, permit)
     if problem is None:
         copy.fill_over()
     else:
         copy.fill_over(problem, stale=True, lost_at=asyncio.get_running_loop().time())
-    on_change(copy)
 
 
 async def _fill(

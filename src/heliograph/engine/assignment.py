@@ -38,6 +38,8 @@ def progress_of(copy: PartitionCopy, now: float) -> PartitionStatus:
         event=copy.trouble.event if copy.trouble else None,
         bound_by=copy.bound_by(now),
         aligning=copy.aligning(now),
+        filled=copy.filled,
+        filling_s=copy.filling_s,
     )
 
 

@@ -39,6 +39,7 @@ class RowKind(StrEnum):
     LINK = (
         "link"  # which topics there were when a link first ran; its name stands in the target topic's place
     )
+    RATE = "rate"  # how fast gaps of a link were filled; its name stands in the target topic's place, too
     TOPIC = "topic"  # which topic is mirrored to which, by their ids
     BEGIN = "begin"  # where a new partition begins
     GAPS = "gaps"  # offsets of it were filled with markers
@@ -46,6 +47,9 @@ class RowKind(StrEnum):
     LOSS = "loss"  # what an operator has agreed to lose
     ANSWER = "answer"  # what became of an operator's last command
     REMIRROR = "remirror"  # the topic is being deleted and made again
+
+
+OF_LINKS = frozenset({RowKind.LINK, RowKind.RATE})  # a topic may have a link's name
 
 
 class UnknownVersion(HeliographError):
@@ -147,7 +151,8 @@ class LedgerState:
         return terms[max(terms)] if terms else None
 
     def _counting(self, name: RowName) -> Mapping[int, Fields]:
-        since = self.term(replace(name, partition=WHOLE_TOPIC, kind=RowKind.TOPIC))
+        topic = replace(name, partition=WHOLE_TOPIC, kind=RowKind.TOPIC)
+        since = 0 if name.kind in OF_LINKS else self.term(topic)
         return {term: fields for term, fields in self._rows.get(name, {}).items() if term >= since}
 
     def term(self, name: RowName) -> int:

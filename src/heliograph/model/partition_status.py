@@ -37,6 +37,9 @@ class PartitionStatus(NamedTuple):
     `records`, `size_bytes`: copied. A lane counts from when it was given the partition, the board for the whole run. A
     lane that is killed has copied a little more than it told: offsets say how far a copy is, not how many records.
 
+    `filled`: offsets of gaps, by its lane since it was given the partition; `filling_s`: the seconds that its lane has
+    filled gaps of the link meanwhile, told with one of the partitions if it was several at a time.
+
     `lane` None: on no lane now. `goal`: the source's end when the run began, None where it could not be read.
     `held_by`: which other run keeps this one from copying it, in words. `refused`: stopped by a plan, and not by what a
     lane met.
@@ -59,6 +62,8 @@ class PartitionStatus(NamedTuple):
     event: Event | None = None
     bound_by: BoundBy | None = None
     aligning: Aligning | None = None
+    filled: int = 0
+    filling_s: float = 0.0
     # the driver adds
     lane: int | None = None
     goal: int | None = None

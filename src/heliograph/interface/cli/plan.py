@@ -68,7 +68,8 @@ async def _planned(settings: Settings) -> dict[str, Any]:
         planned = plan(snapshots, findings, recorded_of=lambda seen: recorded[seen.link.name])
         begun = await resolve_beginnings(clusters.source, planned, recorded.__getitem__, datetime.now(UTC))
         planned = begun.todo
-        return document_of(planned, settings.links, {each.link.name: each.gaps for each in snapshots})
+        gaps = {s.link.name: s.gaps.with_measured(recorded[s.link.name].rate(s.link.name)) for s in snapshots}
+        return document_of(planned, settings.links, gaps)
     finally:
         await clusters.aclose()
 
@@ -137,6 +138,8 @@ def _link_of(link: Link, filling: GapFilling) -> dict[str, Any]:
         "gaps": {
             "way": filling.way.value,
             "granted": filling.granted.name if filling.granted else None,
+            "offsets_per_s": filling.measured.offsets_per_s if filling.measured else None,
+            "measured_at": filling.measured.at if filling.measured else None,
             "text": str(filling),
         },
     }
