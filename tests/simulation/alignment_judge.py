@@ -47,10 +47,13 @@ class AlignmentJudge:
 
     def copied(self, replica: Replica, stored: Stored) -> str:
         """A batch of the source's records was appended there."""
-        readable = [each for each in replica.batches if each is not stored and self.is_filler(each)]
-        if readable:
-            end = readable[-1].header.next_offset
-            return f"is appended while fillers can be read below {end}: the log starts at {replica.start}"
+        goal = self.goal
+        for each in replica.batches:
+            end = each.header.next_offset
+            if end > goal:
+                break
+            if each is not stored and is_empty(each):
+                return f"is appended while fillers can be read below {end}: the log starts at {replica.start}"
         if stored.header.base_offset < self._begin_at():
             return f"is appended though the mirror begins at {self._begin_at()}"
         return ""

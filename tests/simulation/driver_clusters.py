@@ -98,6 +98,9 @@ class DriverClusters(Clusters):
         client = cast(DriverClient, self.target(link.name))
         try:
             seen: LinkSnapshot = await client.ask(nodes[0] if nodes else 0, lambda: self._look(link, only))
+            for each, topics in ((self.source(link.name), seen.sources), (client, seen.targets.values())):
+                each.follow(topic.name for topic in topics)
+                await each.refresh()
         except (RequestFailed, ProtocolError) as problem:
             raise ClusterUnreachable(problem.message) from problem
         return seen
@@ -111,7 +114,6 @@ class DriverClusters(Clusters):
         ]
         if not topics:  # it comes back in a moment, and is not looked for again by a run that has begun
             raise BrokerRefused("the topic is being created again", code=3)
-        self._world.resolve_goals(link)
         sources, targets = [], {}
         for topic in topics:
             theirs = target.topics[topic.name]
@@ -142,6 +144,7 @@ class DriverClusters(Clusters):
             sources=tuple(sources),
             targets=targets,
             flight_s=self.flight_s(link.name),
+            source_topics={topic.name: len(topic.logs) for topic in topics},
             state_lasts_ms=self._world.plan.conditions.state_lasts_ms,
         )
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from heliograph.model.policy import Isolation, OnLoss
+from heliograph.model.policy import EARLIEST, Isolation, OnLoss
+from heliograph.model.start import LATEST
 
 from .offset_index import INTERVAL_BYTES
 from .source_transactions import NO_TRANSACTIONS, STYLES
@@ -21,8 +22,9 @@ IN_RANDOM_PLANS = True
 BARREN = ("all aborted", "one for ever")
 LINKS = 2
 BLOCK_OFFSETS = 4  # of marker labels, where production has 65,536: a world's gaps cross the borders
-# Where a mirror begins, but for the source's start: at its end, or at some batch, of what is there at first.
-LATEST, MIDDLE = "latest", "middle"
+# Where mirrors of a link begin, but for the sources' start: at their ends, or with what is not so old.
+AGED_HOURS = 24
+AGED = f"-{AGED_HOURS}h"
 # Faults that come with them, in plans that are drawn with them.
 ACCEPTED_LOSS = "accepted loss"
 QUIET_FAULTS = ("source's retention", "source's retention")
@@ -31,12 +33,14 @@ LOUD_FAULTS = ("retention overtakes",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaps:
-    """`isolations`, `on_loss`: of each link. `may_mark`: whether the target lets us write markers. `marks_refused`: how
-    often one is for a moment, where it has followers. `forgets_starts`: whether a broker that is killed comes back with
-    the log start that it noted last. `index_bytes`: how exactly the source knows which aborted transactions to tell."""
+    """`isolations`, `on_loss`, `starts`: of each link. `may_mark`: whether the target lets us write markers.
+    `marks_refused`: how often one is for a moment, where it has followers. `forgets_starts`: whether a broker that is
+    killed comes back with the log start that it noted last. `index_bytes`: how exactly the source knows which aborted
+    transactions to tell."""
 
     isolations: tuple[Isolation, ...] = (Isolation.READ_COMMITTED,) * LINKS
     on_loss: tuple[OnLoss, ...] = (OnLoss.STOP,) * LINKS
+    starts: tuple[str, ...] = (EARLIEST,) * LINKS
     may_mark: bool = True
     marks_refused: float = 0.0
     forgets_starts: bool = False
@@ -57,6 +61,7 @@ def gaps_of(seed: int) -> Gaps:
         marks_refused=chance.choice((0.0, 0.0, 0.01, 0.03)),
         index_bytes=chance.choice((0, 200, INTERVAL_BYTES)),
         on_loss=tuple(OnLoss.CONTINUE if chance.random() < 0.4 else OnLoss.STOP for _ in range(LINKS)),
+        starts=starts_of(seed),
     )
 
 
@@ -76,10 +81,10 @@ def log_starts_of(seed: int, partitions: int) -> list[int]:
     return [chance.choice((0, 0, 1, 7, 40)) for _ in range(partitions)]
 
 
-def beginnings_of(seed: int, partitions: int) -> list[str]:
-    """Where each partition's mirror begins; most at the source's start."""
+def starts_of(seed: int) -> tuple[str, ...]:
+    """Where each link's mirrors begin; most at the source's start."""
     chance = _chance(seed, "beginnings")
-    return [chance.choice(("", "", "", LATEST, MIDDLE)) for _ in range(partitions)]
+    return tuple(chance.choice((EARLIEST, EARLIEST, EARLIEST, LATEST, AGED)) for _ in range(LINKS))
 
 
 def losses_of(seed: int, from_s: float, until_s: float) -> list[tuple[float, str]]:

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from heliograph.model.policy import OnLoss
+from heliograph.model.start import LATEST
 
 from .conditions import Conditions
-from .gap_plan import ACCEPTED_LOSS, LINKS, MIDDLE, Gaps
+from .gap_plan import ACCEPTED_LOSS, LINKS, Gaps
 from .merging_plan import NO_MERGING
 from .plan import ABSENCES_S, Content, Plan, Rhythm
 from .rare_plans import QUICK, of_kinds, quiet, with_faults
@@ -20,7 +21,7 @@ AGAIN_AND_AGAIN = ("lines break", "lines break", "messages are lost", *HANDED_ON
 
 
 def in_transactions(
-    plan: Plan, *styles: str, rhythm: Rhythm = QUICK, log_start: int = 0, begins: str = "", **gaps: Any
+    plan: Plan, *styles: str, rhythm: Rhythm = QUICK, log_start: int = 0, **gaps: Any
 ) -> Plan:
     """Every partition is written so, in turn, with fresh records; one driver."""
     plan = of_kinds(
@@ -32,7 +33,7 @@ def in_transactions(
         nonlocal count
         count += 1
         style = styles[(plan.seed + count) % len(styles)] if styles else NO_TRANSACTIONS
-        return replace(content, transactions=style, log_start=log_start, begins=begins)
+        return replace(content, transactions=style, log_start=log_start)
 
     topics = tuple(tuple(map(written, topic)) for topic in plan.topics)
     return replace(plan, topics=topics, gaps=Gaps(**gaps))
@@ -78,9 +79,9 @@ def aligned(plan: Plan) -> Plan:
 
 
 def begun_later(plan: Plan) -> Plan:
-    """Mirrors that begin in the middle of a log, with holders that come and go meanwhile."""
+    """Mirrors that begin at the end of a log that grows, with holders that come and go meanwhile."""
     rhythm = replace(QUICK, present=20)
-    plan = replace(in_transactions(plan, begins=MIDDLE, rhythm=rhythm), merging=NO_MERGING)
+    plan = replace(in_transactions(plan, starts=(LATEST,) * LINKS, rhythm=rhythm), merging=NO_MERGING)
     return with_faults(plan, *AGAIN_AND_AGAIN, count=12, until_s=40.0)
 
 

@@ -79,7 +79,7 @@ class PartitionJudge:
         self.stops: dict[str, str] = {}  # what copiers of it have met: reason, words
         self._world = world
         self.kind = content.kind
-        self.begins = content.begins
+        self.first_end = source.readable_end  # before anything happened
         self._content = content
         self._seen: tuple[str, int, int] = ("", -1, -1)
         self._judged_batches = 0
@@ -89,7 +89,7 @@ class PartitionJudge:
         link = next(link for link in world.links if link.name == key.link)
         self.continues = link.policy.on_loss is OnLoss.CONTINUE  # behind what retention took
         self._history = SourceHistory(source)
-        self._alignment = AlignmentJudge(source, lambda: world.goals.get(key, 0))
+        self._alignment = AlignmentJudge(source, lambda: world.eye.goal_of(key))
         self._found_identical: tuple[object, ...] = ()
         self._target_recreated = False
         self._target_stamps = False

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from heliograph.cluster import election
-from heliograph.controller import act, mirror, plan
+from heliograph.controller import act, beginnings, mirror, takeover
 from heliograph.copier import lane as lane_module
 from heliograph.copier import merging, resynchroniser
 from heliograph.engine import lane_orders, lanes, starting
@@ -23,6 +23,7 @@ from heliograph.wire.kernels import loading
 from heliograph.wire.kernels.loading import Kernels
 
 from .driver_clusters import create_topic
+from .driver_reads import list_offset, read_batch, read_span, read_stable_end
 from .group_side import call
 from .machine_clocks import each_with_its_own
 from .sim_lane import SimLane
@@ -63,7 +64,11 @@ def in_the_place_of_the_outside(world: World) -> Iterator[None]:
             (election, "random", world.chance),
             (election, "call", call),
             (act, "create_topic", create_topic),
-            (plan, "CopySpec", world.spec_of),
+            (beginnings, "read_span", read_span),
+            (beginnings, "read_stable_end", read_stable_end),
+            (beginnings, "list_offset", list_offset),
+            (beginnings, "read_batch", read_batch),
+            (takeover, "time_of_day", world.time_of_day),
             (lanes, "versions", lambda: _VERSIONS),
             (starting, "threading", SimpleNamespace(Thread=_AtOnce, Event=threading.Event)),
             (resynchroniser, "QUESTIONS_AT_ONCE", world.plan.conditions.questions_at_once),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from heliograph.model.policy import OnLoss
+from heliograph.model.policy import EARLIEST, OnLoss
 
 from .conditions import ORDINARY, UNBOUND, Bounds, Conditions
 from .gap_plan import (
@@ -14,7 +14,6 @@ from .gap_plan import (
     LOUD_FAULTS,
     NO_GAPS,
     Gaps,
-    beginnings_of,
     faults_of,
     gaps_of,
     log_starts_of,
@@ -103,8 +102,7 @@ class Rhythm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """`transactions`: how its producers write (source_transactions.py). `log_start`: where its log starts at first.
-    `begins`: where its mirror does (gap_plan.py), empty: there."""
+    """`transactions`: how its producers write (source_transactions.py). `log_start`: where its log starts at first."""
 
     kind: str
     rhythm: Rhythm
@@ -112,7 +110,6 @@ class Content:
     codecs: str = PLAIN
     transactions: str = NO_TRANSACTIONS
     log_start: int = 0
-    begins: str = ""
 
     @property
     def has_gaps(self) -> bool:
@@ -161,32 +158,34 @@ def plan_of(seed: int) -> Plan:
 def with_gaps(plan: Plan) -> Plan:
     """The same, but for transactions, log starts above 0, mirrors that begin later, losses that are accepted, and what
     comes with them. Where only the sequence tells that a record is too many, there are none: a gap takes no sequence.
-    Nor are there transactions, or accepted losses, where drivers race, each elected by a group of its own: attempts at
-    a gap are given out by one group."""
+    Nor are there transactions, accepted losses, or later beginnings where drivers race, each elected by a group of its
+    own: attempts at a gap are given out by one group, and only one may say where a mirror begins."""
     seed = plan.seed
     drawn = iter(
         zip(
             styles_of(seed, PARTITIONS),
             log_starts_of(seed, PARTITIONS),
-            beginnings_of(seed, PARTITIONS),
             strict=True,
         )
     )
 
     def with_its(content: Content) -> Content:
-        style, start, begins = next(drawn)
+        style, start = next(drawn)
         if content.kind == "alike":
             return content
         if plan.loud and style in BARREN:
             style = NO_TRANSACTIONS  # a topic stops there: too little would be left to copy
         style = NO_TRANSACTIONS if plan.racing else style
-        return replace(content, transactions=style, log_start=start, begins=begins)
+        return replace(content, transactions=style, log_start=start)
 
     topics = tuple(tuple(map(with_its, topic)) for topic in plan.topics)
     gaps = gaps_of(seed)
+    alike = [any(content.kind == "alike" for content in topic) for topic in topics]
+    starts = [EARLIEST if alone else start for alone, start in zip(alike, gaps.starts, strict=True)]
+    gaps = replace(gaps, starts=tuple(starts))
     faults = [*plan.faults, *faults_of(seed, FAULTS_FROM_S, FAULTS_UNTIL_S)]
     if plan.racing:
-        gaps = replace(gaps, on_loss=NO_GAPS.on_loss)
+        gaps = replace(gaps, on_loss=NO_GAPS.on_loss, starts=NO_GAPS.starts)
     elif OnLoss.CONTINUE in gaps.on_loss:
         faults += losses_of(seed, FAULTS_FROM_S, FAULTS_UNTIL_S)
     return replace(plan, topics=topics, faults=tuple(sorted(faults)), gaps=gaps)

@@ -145,6 +145,12 @@ class SimCluster:
         for topic in self.topics.values():
             yield from topic.logs
 
+    def append_own(self, topic: str, key: bytes | None, value: bytes | None) -> None:
+        """To a topic of Heliograph's own."""
+        log = self.own_logs.setdefault(topic, [])
+        log.append(LogRecord(len(log), key, value))
+        self.world.eye.see(topic, log[-1])
+
     # -- metadata
 
     def metadata(self, topics: Sequence[str]) -> ClusterMetadata:

@@ -19,9 +19,10 @@ FOLLOW_S = 2.0  # how often a run looks for commands: each look is an event of t
 
 
 class SimLog:
-    def __init__(self, client: DriverClient, records: list[LogRecord]) -> None:
+    def __init__(self, client: DriverClient, topic: str) -> None:
         self._client = client
-        self._records = records
+        self._topic = topic
+        self._records = client.cluster.own_logs.setdefault(topic, [])
 
     async def append(self, records: Sequence[Pair]) -> None:
         done: list[None] = []
@@ -29,8 +30,8 @@ class SimLog:
         def execute() -> None:
             if not done:
                 done.append(None)
-                for key, value in records:
-                    self._records.append(LogRecord(len(self._records), key, value))
+                for pair in records:
+                    self._client.cluster.append_own(self._topic, *pair)
 
         give_up_at = self._client.process.loop.time() + APPEND_LIMIT_S
         while True:
@@ -66,7 +67,7 @@ class SimLogs:
         self._client = client
 
     async def open(self, topic: str) -> SimLog:
-        return SimLog(self._client, self._client.cluster.own_logs.setdefault(topic, []))
+        return SimLog(self._client, topic)
 
     async def find(self, topic: str) -> SimLog | None:
         return await self.open(topic) if topic in self._client.cluster.own_logs else None

@@ -255,7 +255,7 @@ def test_who_gives_up_a_loss_that_nobody_accepted_is_wrong() -> None:
 def goal_of(hand: ByHand) -> int:
     """The mirror of the first partition begins in the middle of what its source holds."""
     goal = hand.source.log[9].header.base_offset
-    hand.world.goals[hand.judge.key] = goal
+    hand.world.eye.goals[hand.judge.key] = goal
     return goal
 
 

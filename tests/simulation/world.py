@@ -12,10 +12,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 
-from heliograph.copier.spec import CopySpec
 from heliograph.engine.frames import Message
 from heliograph.model.events import Event
 from heliograph.model.link import Link
@@ -25,9 +25,10 @@ from heliograph.model.policy import Isolation
 from heliograph.model.settings import Settings, SparkSettings
 
 from .faults import Faults
-from .gap_plan import MIDDLE, Gaps
+from .gap_plan import Gaps
 from .group_side import SimGroup
 from .judge import PartitionJudge, Wrong
+from .ledger_eye import LedgerEye
 from .long_poll import WaitingFetch
 from .model_broker import ModelPartition
 from .outside import in_the_place_of_the_outside
@@ -102,6 +103,7 @@ class World(Schedule):
         self.mended = False
         self.last_arrival = 0.0  # of an append at a broker
         self.links = _with_policies(plan.gaps)
+        self.starts = {link.name: link.policy.start for link in self.links}
         self.settings = Settings(
             clusters=dict.fromkeys(CLUSTERS, PROPERTIES),
             links=self.links,
@@ -123,7 +125,7 @@ class World(Schedule):
         }
         self._first_sizes = dict(self.sizes)
         self.judges: list[PartitionJudge] = []
-        self.goals: dict[MirrorPartition, int] = {}  # where mirrors begin: what a driver has written down
+        self.eye = LedgerEye(self)
         self.clusters["nyc"].takes_markers = plan.gaps.may_mark
         for link, contents in zip(self.links, plan.topics, strict=True):
             self._make_topics(link, contents)
@@ -192,25 +194,7 @@ class World(Schedule):
         """Something that production code must never meet."""
         self._problem = self._problem or context
 
-    # -- goals and losses
-
-    def resolve_goals(self, link: Link) -> None:
-        """A driver looks at the link for the first time: from now on it is known where each mirror begins."""
-        for judge in self.judges:
-            if judge.key.link == link.name and judge.key not in self.goals and judge.source.partition:
-                self.goals[judge.key] = self._resolved(judge)
-
-    def _resolved(self, judge: PartitionJudge) -> int:
-        end, begins = judge.source.readable_end, judge.begins
-        borders = [each.header.base_offset for each in judge.source.log if each.header.base_offset < end]
-        if begins == MIDDLE and borders:
-            return borders[len(borders) // 2]
-        return end if begins else 0
-
-    def spec_of(self, *, partition: MirrorPartition, **others: Any) -> CopySpec:
-        """As a plan makes it, with what is written down of the partition."""
-        # What a ledger would say of the beginning: links of a world resolve no `start` themselves.
-        return CopySpec(**{**others, "partition": partition, "begin_at": self.goals.get(partition) or None})
+    # -- losses
 
     def hear_of_losses(self, message: Message) -> None:
         """A driver hears this of a lane."""
@@ -228,6 +212,9 @@ class World(Schedule):
     @property
     def wall_ms(self) -> int:
         return EPOCH_MS + int(self.now * 1000)
+
+    def time_of_day(self) -> datetime:
+        return datetime.fromtimestamp(self.wall_ms / 1000, UTC)
 
     def delay_s(self, *, may_be_late: bool = False) -> float:
         chance = self.chance.random()
@@ -382,8 +369,10 @@ class World(Schedule):
 
 def _with_policies(gaps: Gaps) -> tuple[Link, ...]:
     return tuple(
-        replace(link, policy=replace(link.policy, isolation=isolation, on_loss=on_loss))
-        for link, isolation, on_loss in zip(LINKS, gaps.isolations, gaps.on_loss, strict=True)
+        replace(link, policy=replace(link.policy, isolation=isolation, on_loss=on_loss, start=start))
+        for link, isolation, on_loss, start in zip(
+            LINKS, gaps.isolations, gaps.on_loss, gaps.starts, strict=True
+        )
     )
 
 
