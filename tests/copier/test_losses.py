@@ -3,16 +3,21 @@ is told exactly, and every other record keeps its offset (P2, P4, P6)."""
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from dataclasses import replace
 
 import pytest
 
+from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.cluster.log_reads import Batches
 from heliograph.copier import fill, tail
 from heliograph.copier.losses import Losses
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.model import marker_label
+from heliograph.model.errors import Disconnected
 from heliograph.model.events import Event, Trouble
+from heliograph.model.fill_way import FillWay
 from heliograph.model.partition import TopicPartition
 from heliograph.model.policy import DEFAULT_POLICY, OnLoss
 from heliograph.model.states import PartitionState, StopReason
@@ -25,6 +30,7 @@ from .source_batches import NOW_MS, NOW_S, OLD_MS, spec_of, synced_at
 from .test_gaps import ONE, Driver, end, records_of, until_copied
 
 CONTINUE = replace(DEFAULT_POLICY, on_loss=OnLoss.CONTINUE)
+WAYS = [FillWay.MARKERS, FillWay.TRANSACTIONS]
 
 
 def told(copy: PartitionCopy) -> list[tuple[int | None, int | None]]:
@@ -69,15 +75,18 @@ class Teller(Driver):
         super().grant()
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("by", ["policy", "operator"])
-async def test_an_accepted_loss_is_filled_and_told_and_copying_goes_on_behind_it(by: str) -> None:
+async def test_an_accepted_loss_is_filled_and_told_and_copying_goes_on_behind_it(
+    by: str, way: FillWay
+) -> None:
     async with world() as it:
         at, start = await overtaken(it)
         before = records_of(it.target.logs[place(0)])
         retain_from(it, start)
         accepted = {"policy": CONTINUE} if by == "policy" else {"accepted_loss": (at, start)}
         driver = Teller(it)
-        copy = it.assign(0, **accepted)
+        copy = it.assign(0, fill_way=way, **accepted)
         await until_copied(it, copy, driver)
         await until(lambda: copy.state is PartitionState.CAUGHT_UP)
         source, target = it.source.logs[place(0)], it.target.logs[place(0)]
@@ -85,6 +94,7 @@ async def test_an_accepted_loss_is_filled_and_told_and_copying_goes_on_behind_it
         assert markers_of(target) == list(range(at, start))
         assert driver.told == [(at, start)]
         assert copy.stopped is None
+        assert it.target.transactions.fences == (way is FillWay.TRANSACTIONS)  # nothing was unknown
 
 
 async def test_a_loss_that_nobody_accepted_stops_the_partition() -> None:
@@ -100,11 +110,12 @@ async def test_a_loss_that_nobody_accepted_stops_the_partition() -> None:
         assert told(copy) == []
 
 
-async def test_a_loss_that_is_met_while_copying_takes_the_same_road() -> None:
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_loss_that_is_met_while_copying_takes_the_same_road(way: FillWay) -> None:
     async with world() as it:
         it.create(0, 4)
         driver = Teller(it)
-        copy = it.assign(0, policy=CONTINUE)
+        copy = it.assign(0, policy=CONTINUE, fill_way=way)
         await until_copied(it, copy, driver)
         it.source.fetch_error[place(0)] = ErrorCode.OFFSET_OUT_OF_RANGE
         log = it.source.logs[place(0)]
@@ -206,17 +217,92 @@ async def test_a_long_loss_is_not_read_again_to_its_beginning(
         assert (min(looks) > at) is remembers
 
 
-async def test_a_loss_is_filled_only_when_a_driver_that_was_told_of_it_grants_that() -> None:
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_loss_is_filled_only_when_a_driver_that_was_told_of_it_grants_that(way: FillWay) -> None:
     async with world() as it:
         at, start = await overtaken(it)
         retain_from(it, start)
-        copy = it.assign(0, policy=CONTINUE)
+        copy = it.assign(0, policy=CONTINUE, fill_way=way)
         await until(lambda: copy.wants_attempt)
         it.lane.grant_attempt(mirror(0), 4)  # reserved before, for something else
         assert copy.wants_attempt
         assert told(copy) == [(at, start)]
+        await asyncio.sleep(0.05)
+        assert (
+            it.target.logs[place(0)].end == at
+        )  # it was handed over; whether the driver has it nobody knows
+        assert it.lane.take_attempt_wants() == [(mirror(0), -1)]
         it.lane.grant_attempt(mirror(0), 5)
         await until(lambda: it.is_copied(0))
+        assert not copy.asks_for_attempt
+
+
+@pytest.mark.parametrize("hook", ["begun", "ended"])
+async def test_a_transaction_of_unknown_outcome_inside_of_a_loss_is_fenced_off_and_the_rest_is_filled(
+    hook: str,
+) -> None:
+    """What the driver has heard of it need not hear of again."""
+    async with world(flight_ms=50) as it:
+        at, start = await overtaken(it)
+        retain_from(it, start)
+        transactions, numbers = it.target.transactions, itertools.count()
+
+        def fail(_name: str) -> None:
+            if next(numbers) == 3:
+                raise Disconnected("the coordinator is gone")
+
+        setattr(transactions, hook, fail)
+        copy = it.assign(0, policy=CONTINUE, fill_way=FillWay.TRANSACTIONS)
+        await until(lambda: copy.wants_attempt)
+        assert told(copy) == [(at, start)]
+        it.lane.grant_attempt(mirror(0), 0)
+        await until(lambda: it.is_copied(0))
+        assert markers_of(it.target.logs[place(0)]) == list(range(at, start))
+        assert told(copy) == []
+        assert transactions.fences == 2
+
+
+async def test_a_successor_goes_on_by_transactions_inside_of_a_loss() -> None:
+    async with world(flight_ms=50) as it:
+        at, start = await overtaken(it)
+        retain_from(it, start)
+        driver, target = Teller(it), it.target.logs[place(0)]
+
+        def fail(_name: str) -> None:
+            if target.end >= at + 5:
+                raise Disconnected("the coordinator is gone")
+
+        it.target.transactions.ended = fail
+        it.assign(0, accepted_loss=(at, start), fill_way=FillWay.TRANSACTIONS)
+
+        def half() -> bool:
+            driver.grant()
+            return target.end >= at + 5
+
+        await until(half)
+        await it.lane.revoke(mirror(0))
+        it.target.transactions.ended = lambda _name: None
+        copy = it.assign(0, accepted_loss=(at, start), fill_way=FillWay.TRANSACTIONS)
+        await until_copied(it, copy, driver)
+        assert copy.stopped is None
+        assert markers_of(target) == list(range(at, start))
+        assert driver.told == [(at, start), (at + 5, start)]
+
+
+@pytest.mark.parametrize("by", ["policy", "operator"])
+async def test_who_may_fill_gaps_in_neither_way_stops_at_a_loss_and_says_what_would_help(by: str) -> None:
+    async with world() as it:
+        at, start = await overtaken(it)
+        retain_from(it, start)
+        accepted = {"policy": CONTINUE} if by == "policy" else {"accepted_loss": (at, start)}
+        copy = it.assign(0, fill_way=FillWay.NONE, **accepted)
+        await until(lambda: copy.stopped is not None)
+        assert copy.stopped is not None
+        assert (copy.stopped.reason, copy.next_offset) == (StopReason.REFUSED, at)
+        assert f"offsets [{at}, {start})" in copy.stopped.message
+        assert "--operation Alter" in copy.stopped.hint
+        assert it.lane.take_attempt_wants() == []
+        assert it.target.logs[place(0)].end == at
 
 
 async def test_a_gap_behind_a_loss_is_filled_too() -> None:
@@ -265,10 +351,13 @@ def test_nothing_is_fetched_before_a_loss_is_filled() -> None:
     assert copy.next_offset == 9
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("state_ms", [None, OLD_MS, NOW_MS])
-def test_a_loss_waits_until_no_append_of_a_former_holder_can_be_on_its_way(state_ms: int | None) -> None:
+def test_a_loss_waits_until_no_append_of_a_former_holder_can_be_on_its_way(
+    state_ms: int | None, way: FillWay
+) -> None:
     """It may hold the very records that are lost by now: a broker would append them among the markers."""
-    copy = PartitionCopy(spec_of(), 1 << 20, clear_at=NOW_S)
+    copy = PartitionCopy(replace(spec_of(), fill_way=way), 1 << 20, clear_at=NOW_S)
     copy.synced(synced_at(5, lost_to=9, state_ms=state_ms), NOW_MS)
     told(copy)
     copy.attempt_granted(0)
@@ -278,6 +367,27 @@ def test_a_loss_waits_until_no_append_of_a_former_holder_can_be_on_its_way(state
     copy.synced(synced_at(5, lost_to=9, state_ms=state_ms), NOW_MS)
     assert told(copy) == []
     assert copy.fill_due() is not None
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_loss_that_has_grown_waits_for_another_grant(way: FillWay) -> None:
+    copy = PartitionCopy(replace(spec_of(), fill_way=way), 1 << 20)
+    producer = FillProducer(4000, 0)
+    copy.fenced(producer)
+    copy.synced(synced_at(5, lost_to=9, state_ms=NOW_MS), NOW_MS)
+    told(copy)
+    copy.attempt_granted(0)
+    copy.interrupted(Trouble(Event.LEADER_MOVED, "the target partition has a new leader"))
+    copy.synced(synced_at(5, lost_to=12, state_ms=NOW_MS), NOW_MS)
+    assert copy.fill_due() is None
+    assert copy.wants_attempt
+    assert copy.fill_producer is producer  # nothing was done with it
+    assert told(copy) == [(9, 12)]
+    assert copy.fill_due() is None
+    copy.attempt_granted(1)
+    due = copy.fill_due()
+    assert due is not None
+    assert (due.start.target, due.end.target) == (5, 12)
 
 
 def test_each_lost_offset_is_told_once() -> None:

@@ -13,7 +13,8 @@ copiers that fill one gap append each offset once. The rules, each paid for:
   is clear.
 
 Without the right to write markers gaps are filled by empty transactions (copier/transaction_fills.py), which need no
-attempt: there is a producer instead, which the transactions' coordinator gives to one holder at a time.
+attempt: there is a producer instead, which the transactions' coordinator gives to one holder at a time. A loss waits
+for an attempt in either way: its grant is the only proof that the driver has heard of it (copier/losses.py).
 
 Owns what is known of attempts, labels and the producer of one partition. Must not know phases, leases or connections.
 """
@@ -95,6 +96,7 @@ class Filling:
         self.producer: FillProducer | None = None  # of empty transactions, while nothing of them is unknown
         self._way = way
         self._attempt: int | None = None
+        self._unheard = False  # a loss is next, and nobody has granted an attempt since it was found
         self._marks = Marks()
 
     def synced(self, marks: Marks, end: int) -> PartitionStop | None:
@@ -108,19 +110,28 @@ class Filling:
     def granted(self, attempt: int) -> None:
         """The driver has reserved it for this holder of the partition."""
         self.ever_granted = True
+        self._unheard = False
         if attempt > self._marks.attempt or attempt >= LAST_ATTEMPT:
             self._attempt = min(attempt, LAST_ATTEMPT)
 
     def spent(self) -> None:
         """It must not be used any more: a request with it, or of this producer, has no answer, and may still be
-        executed; or what is to be filled is something else than what it was reserved for."""
+        executed."""
         self._attempt = None
         self.producer = None
 
+    def lost(self) -> None:
+        """What is to be filled is a loss, and nothing was reserved for that. The producer stays: the resynchronisation
+        that has found the loss has fenced others off by it, and nothing of it is unknown."""
+        self._attempt = None
+        self._unheard = True
+
     @property
     def has_attempt(self) -> bool:
-        """Or needs none."""
-        return self._attempt is not None or self._way is not FillWay.MARKERS
+        """Or needs none. Who may not fill at all need not wait to be told so."""
+        if self._way is FillWay.TRANSACTIONS:
+            return not self._unheard
+        return self._attempt is not None or self._way is FillWay.NONE
 
     @property
     def may_lag(self) -> bool:
@@ -139,11 +150,12 @@ class Filling:
         return self._marks.attempt
 
     def plan(self, start: Position, next_offset: int) -> Fill | None:
-        """How the gap up to this source offset is filled; None without an attempt."""
+        """How the gap up to this source offset is filled; None without an attempt that it needs."""
+        if not self.has_attempt:
+            return None
         if self._way is not FillWay.MARKERS:
             return Fill(start, start.past_gap(next_offset - start.source), NO_ATTEMPT, repair=False)
-        if self._attempt is None:
-            return None
+        assert self._attempt is not None
         repair = self._marks.offset >= start.target
         offsets = next_offset - start.source
         if repair:  # only where labels are used up

@@ -4,8 +4,9 @@ whether they are still to be filled. Sans I/O.
     position ── gone from the source ── lost_to, where its log starts ──▶ copied on
                  markers take these offsets, as those of any gap (copier/fill.py)
 
-Every offset that is filled so is told before, once by each copy that meets it. Whether a loss is accepted is decided in
-model/admission.py.
+Every offset that is filled so is told before, once by each copy that meets it. What was handed over may still be lost
+with the lane: that the driver has it is known when it grants an attempt afterwards, which every loss waits for, also
+one that is filled by empty transactions. Whether a loss is accepted is decided in model/admission.py.
 """
 
 from __future__ import annotations

@@ -251,7 +251,7 @@ class PartitionCopy:
     # -- gaps (copier/fill.py)
 
     def _gap(self) -> Fill | None:
-        """The gap that is next, once no answer is due, if there is an attempt to fill it with."""
+        """The gap that is next, once no answer is due, if there is an attempt to fill it with, or none is needed."""
         if self.phase not in SENDING or self._in_flight or self._alignment is not None:
             return None
         next_offset = self._waiting.gap(self._sending.source)
@@ -384,13 +384,13 @@ class PartitionCopy:
         self._enter(Happening.SYNCED)
 
     def _lose(self, lost_to: int | None) -> None:
-        """What is lost and accepted becomes a gap. The attempt to fill it with must be granted after the driver was
-        told: a lane that is killed could else take with it what nobody finds out later."""
+        """What is lost and accepted becomes a gap. In whatever way it is filled, an attempt must be granted after
+        the driver was told: a lane that is killed could else take with it what nobody finds out later."""
         notice = self._losses.found(self._sending.source, lost_to)
         if lost_to is not None:
             self._waiting.lose(lost_to)
         if notice is not None:
-            self._filling.spent()
+            self._filling.lost()
             self.tell(notice)
 
     def fetched(

@@ -14,8 +14,9 @@ The second way, for who may not write markers: slower, and not exact by itself. 
 
 Two holders at once (a lane that nobody can reach goes on for 30 s) fence each other off, and both ask the target; a
 transaction is executed only for who was let in last, and has read the log's end since then: no offset is filled twice.
-No attempt of the driver's is needed. It is asked to write down all the same that there were gaps, and nobody waits for
-that: sequence numbers lag behind offsets from then on, also for who copies the partition by markers later.
+No attempt of the driver's is needed, but for a loss (copier/losses.py). It is asked to write down all the same that
+there were gaps, and nobody waits for that: sequence numbers lag behind offsets from then on, also for who copies the
+partition by markers later.
 
 What this cannot do: nothing compares markers of the two ways, and a run that writes markers does not fence off. If the
 way of a link changes while the run before was cut off and not stopped, the last marker of that one may come late. The
