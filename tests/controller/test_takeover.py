@@ -236,7 +236,7 @@ async def test_a_topic_to_which_a_right_is_missing_leaves_the_others_their_terms
         names=("secret",),
     )
 
-    async def preflight(_snapshots: object) -> tuple[Finding, ...]:
+    async def preflight(_snapshots: object, _recorded: object = None) -> tuple[Finding, ...]:
         return (missing,)
 
     monkeypatch.setattr(story.clusters, "preflight", preflight)
