@@ -13,7 +13,7 @@ from heliograph.cluster.properties import parse_properties
 from heliograph.cluster.record_log import Pair, RecordLog
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.errors import RequestFailed
-from heliograph.model.ledger import EVENTS_TOPIC, LEDGER_TOPIC
+from heliograph.model.ledger import EVENTS_TOPIC
 
 pytestmark = pytest.mark.kafka
 
@@ -38,14 +38,14 @@ async def read_all(log: RecordLog, from_offset: int) -> list[tuple[bytes | None,
 
 async def test_what_is_appended_is_read_in_order(target_cluster: LabCluster) -> None:
     async with client_of(target_cluster) as client, client_of(target_cluster) as other:
-        log = await OwnTopics(client).open(LEDGER_TOPIC)
+        log = await OwnTopics(client).open(EVENTS_TOPIC)
         before = await log.end()
         rows = [(f"key {n}".encode(), None if n % 7 == 0 else b"x" * 900) for n in range(2000)]
 
         await log.append(rows)
         await log.append([(b"last", b"word")])
 
-        again = await OwnTopics(other).find(LEDGER_TOPIC)  # made already
+        again = await OwnTopics(other).find(EVENTS_TOPIC)  # made already
         assert again is not None
         assert await read_all(again, before) == [*rows, (b"last", b"word")]
 
@@ -67,7 +67,7 @@ async def test_an_append_without_an_answer_is_there_once(
     target_cluster: LabCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with client_of(target_cluster) as client:
-        log = await OwnTopics(client).open(LEDGER_TOPIC)
+        log = await OwnTopics(client).open(EVENTS_TOPIC)
         before, real, lost = await log.end(), log._try, [True]
 
         async def answer_lost(records: list[Pair]) -> None:

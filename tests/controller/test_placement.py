@@ -323,6 +323,7 @@ class PlacementMachine(RuleBasedStateMachine):
         self.busy_until: dict[MirrorPartition, float] = {}  # when all that was ever sent of it is over
         self.leased_until: dict[MirrorPartition, float] = {}  # by lanes that are gone, and did not end clean
         self.wanted: set[MirrorPartition] = set()
+        self.known: set[MirrorPartition] = set()  # ever wanted
         self.stopped: set[MirrorPartition] = set()
 
     def settle(self) -> None:
@@ -401,7 +402,9 @@ class PlacementMachine(RuleBasedStateMachine):
         topics = {PARTS[0].target_topic} if created else set()
         self.placement.adopt(link, [copy(p) for p in sorted(mine)], self.now + others_s, topics)
         self.wanted = {p for p in self.wanted if p.link != link} | mine
-        for part in () if created else mine:
+        self.known |= mine
+        # Also of those that are not wanted now: others drove all of the link.
+        for part in () if created else (part for part in self.known if part.link == link):
             self.busy_until[part] = max(self.busy_until.get(part, 0.0), self.now + others_s)
         self.settle()
 
