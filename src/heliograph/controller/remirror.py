@@ -1,7 +1,7 @@
 """A topic is mirrored anew: deleted by its id, created again as it was, and copied from where the source begins.
 
     lanes let go ─▶ nothing can be on its way ─▶ `remirror` row ─▶ delete by id ─▶ create ─▶ rows of the former
-    topic removed ─▶ planned anew, given to lanes ─▶ row removed, answered
+    topic and the `remirror` row removed, answered ─▶ planned anew, given to lanes
 
 Each step can be taken again by whoever holds the topic next: the row says which topic was to be deleted, and what was
 set on it by hand. A topic with another id than that is never deleted. What only the target holds is compared with what
