@@ -136,11 +136,70 @@ def test_a_key_that_cannot_be_read_is_refused_for_everything(key: bytes) -> None
         decode_row(key, None)
 
 
-def test_a_kind_that_is_not_known_is_refused() -> None:
+def test_a_kind_that_is_not_known_means_nothing() -> None:
     key = bytes([VERSION]) + json.dumps(["sf", "orders", 0, "of a later version", 1]).encode()
+    state = LedgerState()
 
-    with pytest.raises(UnknownVersion):
-        decode_row(key, None)
+    assert decode_row(key, b"anything") is None
+    assert state.take(key, b"anything") is None
+    assert state.unreadable("orders") is None
+    assert list(state.names("sf")) == []
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"\x02{}", b"\x01{", b"\x01[]", b"\x01\xff", b"\x01" + b"[" * 100_000]
+)
+def test_a_value_that_cannot_be_read_is_refused_for_its_topic_of_its_source_until_it_is_gone(
+    value: bytes,
+) -> None:
+    state = taken(row(5, {"code": "lost"}))
+    key, readable = encode_row(row(5, {"code": "raced"}))
+
+    assert state.take(key, value) is None
+    assert state.unreadable("orders", "sf") is not None
+    assert state.unreadable("orders", "lon") is None
+    assert state.unreadable("payments", "sf") is None
+    assert state.carried_on([NAME], term=9) == []  # it would take away what a newer version wrote
+
+    state.take(key, None)
+    assert state.unreadable("orders", "sf") is None
+    state.take(key, value)
+    state.take(key, readable)
+    assert state.unreadable("orders", "sf") is None
+    assert state.fields(NAME) == {"code": "raced"}
+
+
+@pytest.mark.parametrize(
+    "key", [b'\x02["sf","orders",{}]', b'\x01["sf","orders"]', b'\x01["sf","orders","3","stop",true]']
+)
+def test_a_key_of_another_form_is_refused_for_the_topic_that_it_names(key: bytes) -> None:
+    state = LedgerState()
+    state.take(key, b"anything")
+
+    problem = state.unreadable("orders", "sf")
+    assert problem is not None
+    assert f"key is of version {key[0]}" in problem.message
+    assert state.unreadable("payments", "sf") is None
+    assert state.unreadable("orders", "lon") is None
+
+    state.take(key, None)
+    assert state.unreadable("orders", "sf") is None
+
+
+def test_a_row_with_half_a_pair_of_surrogates_is_carried_on() -> None:
+    state = LedgerState()
+    key, _ = encode_row(row(5, {}))
+    state.take(key, b'\x01{"message":"\\ud800"}')
+
+    (kept, _removed) = state.carried_on([NAME], term=9)
+    assert decode_row(*encode_row(kept)) == kept
+
+
+@given(st.binary(max_size=40), st.none() | st.binary(max_size=40))
+def test_no_record_at_all_is_the_end_of_a_reader(key: bytes, value: bytes | None) -> None:
+    for first in (key, bytes([VERSION]) + key):
+        LedgerState().take(first, value)
+        CommandState().take(first, value)
 
 
 # -- commands
@@ -183,3 +242,31 @@ def test_a_command_of_another_version_is_counted_and_left_alone() -> None:
 
     assert state.take(key, bytes([VERSION + 1]) + value[1:]) is None
     assert state.unread == 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"loses": []},
+        {"loses": {"0": [1]}},
+        {"loses": {"0": ["a", "b"]}},
+        {"at": "2026-03-01T12:00:00.000"},
+        {"at": 5},
+        {"id": None},
+        {"wish": "dance"},
+        {"author": ["me"]},
+        {"stop": 5},
+    ],
+)
+def test_a_command_that_cannot_be_read_is_counted_until_it_is_gone(damage: dict[str, object]) -> None:
+    state = CommandState()
+    key, value = encode_command(command(Wish.PAUSE))
+    damaged = bytes([VERSION]) + json.dumps({**json.loads(value[1:]), **damage}).encode()
+
+    assert state.take(key, damaged) is None
+    assert state.take(key, damaged) is None
+    assert state.unread == 1
+    assert sorted(state.about("sf"), key=lambda each: each.at) == []
+
+    state.take(key, None)
+    assert state.unread == 0

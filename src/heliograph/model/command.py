@@ -16,7 +16,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from heliograph.model.ledger import VERSION, WHOLE_TOPIC, UnknownVersion, pack, unpack
+from heliograph.model.ledger import VERSION, WHOLE_TOPIC, Unreadable, is_number, pack, unpack, unpack_fields
 from heliograph.model.partition import TopicPartition
 
 Ranges = Mapping[int, tuple[int, int]]  # by partition: half-open ranges of offsets
@@ -78,28 +78,42 @@ def encode_command(command: Command) -> tuple[bytes, bytes]:
 
 
 def decode_command(key: bytes, value: bytes) -> Command:
-    """`UnknownVersion` for what this version cannot read."""
+    """`Unreadable` for what this version cannot read."""
     try:
         source_cluster_id, target_topic, partition, _ = unpack(key)
-        subject = Subject(
-            source_cluster_id=source_cluster_id, target_topic=target_topic, partition=int(partition)
-        )
-        return _decoded(subject, unpack(value, target_topic))
-    except (ValueError, TypeError, KeyError) as problem:
-        raise UnknownVersion(key[0] if key else -1) from problem
+        _check(isinstance(source_cluster_id, str), isinstance(target_topic, str), is_number(partition))
+        subject = Subject(source_cluster_id=source_cluster_id, target_topic=target_topic, partition=partition)
+        return _decoded(subject, unpack_fields(value))
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as problem:
+        raise Unreadable(f"{problem}") from problem
 
 
 def _decoded(subject: Subject, fields: Mapping[str, Any]) -> Command:
+    at = datetime.fromisoformat(fields["at"])
+    texts = [fields[name] for name in ("id", "author", "target_topic_id")]
+    stop = fields["stop"]
+    loses = {int(partition): (lost[0], lost[1]) for partition, lost in fields["loses"].items()}
+    _check(
+        at.utcoffset() is not None,  # times without a zone cannot be compared with others
+        all(isinstance(text, str) for text in texts),
+        stop is None or isinstance(stop, str),
+        all(is_number(offset) for lost in loses.values() for offset in lost),
+    )
     return Command(
-        id=fields["id"],
+        id=texts[0],
         wish=Wish(fields["wish"]),
         subject=subject,
-        at=datetime.fromisoformat(fields["at"]),
-        author=fields["author"],
-        target_topic_id=fields["target_topic_id"],
-        stop=fields["stop"],
-        loses={int(partition): (lost[0], lost[1]) for partition, lost in fields["loses"].items()},
+        at=at,
+        author=texts[1],
+        target_topic_id=texts[2],
+        stop=stop,
+        loses=loses,
     )
+
+
+def _check(*rules: bool) -> None:
+    if not all(rules):
+        raise Unreadable("it has another form")
 
 
 class CommandState:
@@ -108,19 +122,24 @@ class CommandState:
     def __init__(self) -> None:
         self._commands: dict[bytes, Command] = {}
         self._by_subject: dict[Subject, dict[bytes, Command]] = {}
-        self.unread = 0  # of a version that is not known here
+        self._unread: set[bytes] = set()
+
+    @property
+    def unread(self) -> int:
+        """How many there are that cannot be read here."""
+        return len(self._unread)
 
     def take(self, key: bytes | None, value: bytes | None) -> Command | None:
-        """The next record; the command, if it is one that can be read."""
-        if key is None:
-            return None
+        """The next record; the command, if it is one that can be read. One that cannot is counted and left alone."""
+        key = key or b""
+        self._unread.discard(key)
         if value is None:
             self._remove(key)
             return None
         try:
             command = decode_command(key, value)
-        except UnknownVersion:
-            self.unread += 1
+        except Unreadable:
+            self._unread.add(key)
             return None
         self._remove(key)
         self._commands[key] = command

@@ -9,8 +9,9 @@ leads to. A row is about one target partition, of one kind, under one *term* of 
 Of the rows that differ in nothing but their terms the one of the highest term counts. A driver that takes a topic over
 carries every row on under a higher term, the topic's own (`RowKind.TOPIC`) last; from then on rows of that topic under
 a lower term mean nothing. So a driver that was replaced, and does not know it yet, neither hides nor brings back
-anything by what it writes late. Fields that this version does not know are carried on, too. A version that it does not
-know is refused: what a newer Heliograph meant cannot be guessed. docs/LEDGER.md has all kinds and fields.
+anything by what it writes late. Fields that this version does not know are carried on, too; rows of a kind that it does
+not know mean nothing here. A version that it does not know, and what cannot be read, is refused for its topic: what a
+newer Heliograph meant cannot be guessed. docs/LEDGER.md has all kinds and fields.
 """
 
 from __future__ import annotations
@@ -53,17 +54,30 @@ OF_LINKS = frozenset({RowKind.LINK, RowKind.RATE})  # a topic may have a link's 
 
 
 class UnknownVersion(HeliographError):
-    """A newer Heliograph wrote this. `target_topic`: what it is about, None where not even that can be read."""
+    """A newer Heliograph wrote this, or it is damaged. What it is about, as far as that can be read; None: anything."""
 
     exit_code = 1
 
-    def __init__(self, version: int, target_topic: str | None = None) -> None:
+    def __init__(
+        self,
+        what: str,
+        why: str,
+        *,
+        source_cluster_id: str | None = None,
+        target_topic: str | None = None,
+    ) -> None:
         about = f" about topic {target_topic}" if target_topic else ""
         super().__init__(
-            f"the ledger holds a row{about} of version {version}; this Heliograph reads version {VERSION}",
-            hint="run the version of Heliograph that wrote it, or a later one",
+            f"the ledger holds a row{about} whose {what} {why}",
+            hint="run the version of Heliograph that wrote it, or a later one; if none did, write a record with the"
+            f" same key and without a value to {LEDGER_TOPIC}",
         )
+        self.source_cluster_id = source_cluster_id
         self.target_topic = target_topic
+
+
+class Unreadable(ValueError):
+    """Bytes that are no document of this version; says why, as the end of a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -92,13 +106,37 @@ def is_own_name(topic: str) -> bool:
 
 
 def pack(version: int, document: Any) -> bytes:
-    return bytes([version]) + json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+    return bytes([version]) + text.encode(
+        errors="surrogatepass"
+    )  # as they are read: half of a pair harms nobody
 
 
-def unpack(data: bytes, target_topic: str | None = None) -> Any:
-    if not data or data[0] != VERSION:
-        raise UnknownVersion(data[0] if data else -1, target_topic)
-    return json.loads(data[1:])
+def unpack(data: bytes) -> Any:
+    """`Unreadable` for anything but a document of this version."""
+    if not data:
+        raise Unreadable("is empty, without a version")
+    if data[0] != VERSION:
+        raise Unreadable(f"is of version {data[0]}; this Heliograph reads version {VERSION}")
+    return _json(data)
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return json.loads(data[1:])
+    except (ValueError, RecursionError) as problem:
+        raise Unreadable(f"is of version {data[0]} and no JSON") from problem
+
+
+def unpack_fields(data: bytes) -> dict[str, Any]:
+    fields = unpack(data)
+    if not isinstance(fields, dict):
+        raise Unreadable(f"is of version {data[0]} and no object")
+    return fields
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def encode_row(row: Row) -> tuple[bytes, bytes | None]:
@@ -108,35 +146,100 @@ def encode_row(row: Row) -> tuple[bytes, bytes | None]:
     return pack(VERSION, key), None if row.fields is None else pack(VERSION, dict(row.fields))
 
 
-def decode_row(key: bytes, value: bytes | None) -> Row:
-    """`UnknownVersion` for what this version cannot read; a kind that it does not know counts as that, too."""
+def decode_row(key: bytes, value: bytes | None) -> Row | None:
+    """None: of a kind that this version does not know. `UnknownVersion` for what it cannot read."""
     try:
-        source_cluster_id, target_topic, partition, kind, term = unpack(key)
-        known = RowKind(kind)
-    except (ValueError, TypeError) as problem:
-        raise UnknownVersion(key[0] if key else -1) from problem
+        parts = unpack(key)
+        if not _is_key(parts):
+            raise Unreadable(f"is of version {key[0]} and has another form")
+    except Unreadable as problem:
+        source_cluster_id, target_topic = _about(key)
+        raise UnknownVersion(
+            "key", str(problem), source_cluster_id=source_cluster_id, target_topic=target_topic
+        ) from problem
+    source_cluster_id, target_topic, partition, kind, term = parts
+    if kind not in _KINDS:
+        return None
     name = RowName(
-        source_cluster_id=source_cluster_id, target_topic=target_topic, partition=partition, kind=known
+        source_cluster_id=source_cluster_id,
+        target_topic=target_topic,
+        partition=partition,
+        kind=RowKind(kind),
     )
-    return Row(name=name, term=term, fields=None if value is None else unpack(value, target_topic))
+    try:
+        return Row(name=name, term=term, fields=None if value is None else unpack_fields(value))
+    except Unreadable as problem:
+        # A link's own row refuses no topic: see LinkLedger.at_first.
+        about = "" if name.kind is RowKind.LINK else target_topic
+        raise UnknownVersion(
+            "value", str(problem), source_cluster_id=source_cluster_id, target_topic=about
+        ) from problem
+
+
+_KINDS = frozenset(RowKind)
+
+
+def _is_key(parts: Any) -> bool:
+    return (
+        isinstance(parts, list)
+        and len(parts) == 5
+        and all(isinstance(parts[at], str) for at in (0, 1, 3))
+        and all(is_number(parts[at]) for at in (2, 4))
+    )
+
+
+def _about(key: bytes) -> tuple[str | None, str | None]:
+    """Source cluster and target topic, of a key of whichever version: as far as it begins like ours."""
+    try:
+        parts = _json(key) if key else []
+    except Unreadable:
+        return None, None
+    source, topic, *_ = [*parts, None, None] if isinstance(parts, list) else (None, None)
+    if not isinstance(source, str):
+        return None, None
+    return source, topic if isinstance(topic, str) else None
+
+
+def _is_about(key: bytes, name: RowName) -> bool:
+    try:
+        row = decode_row(key, None)
+    except UnknownVersion:
+        return False
+    return row is not None and row.name == name
 
 
 class LedgerState:
-    """What all rows of a ledger amount to, in the order in which they were written."""
+    """What all rows of a ledger amount to, in the order in which they were written. `unread`: by key; what is written
+    about the same row later, or its removal, lifts it."""
 
     def __init__(self) -> None:
         self._rows: dict[RowName, dict[int, Fields]] = {}
-        self.unread: dict[str | None, UnknownVersion] = {}  # by target topic; None: about anything
+        self.unread: dict[bytes, UnknownVersion] = {}
 
     def take(self, key: bytes | None, value: bytes | None) -> RowName | None:
-        """The next record; what it is about, if it can be read."""
+        """The next record; what it is about, if it can be read and means something here."""
+        key = key or b""
+        self.unread.pop(key, None)
         try:
-            row = decode_row(key or b"", value)
+            row = decode_row(key, value)
         except UnknownVersion as problem:
-            self.unread[problem.target_topic] = problem
+            self._forget(key)
+            if value is not None:
+                self.unread[key] = problem
+            return None
+        if row is None:
             return None
         self.put(row)
         return row.name
+
+    def _forget(self, key: bytes) -> None:
+        """What it said before does not count any more; nobody carries it on, or removes what stands there now."""
+        try:
+            before = decode_row(key, None)
+        except UnknownVersion:
+            return
+        if before is not None:
+            self.put(before)
 
     def put(self, row: Row) -> None:
         terms = self._rows.setdefault(row.name, {})
@@ -167,8 +270,19 @@ class LedgerState:
             if terms and name.source_cluster_id == source_cluster_id
         )
 
-    def unreadable(self, target_topic: str) -> UnknownVersion | None:
-        return self.unread.get(None) or self.unread.get(target_topic)
+    def unreadable(self, target_topic: str, source_cluster_id: str | None = None) -> UnknownVersion | None:
+        """Why nothing is to be done with this topic: of this source cluster, or of whichever."""
+        for problem in self.unread.values():
+            if problem.target_topic in (None, target_topic) and (
+                None in (problem.source_cluster_id, source_cluster_id)
+                or problem.source_cluster_id == source_cluster_id
+            ):
+                return problem
+        return None
+
+    def is_unread(self, name: RowName) -> bool:
+        """Whether there is a row of this name that cannot be read, under whichever term."""
+        return any(_is_about(key, name) for key in self.unread)
 
     def carried_on(self, names: Iterable[RowName], term: int) -> list[Row]:
         """What a driver writes that begins under this term: the rows that count, as its own, a topic's own last, and
