@@ -22,8 +22,23 @@ from heliograph.wire.error_codes import ErrorCode
 
 FOLLOW_WAIT_MS = 500
 AGAIN_S = 1.0
+IDLE_S = 0.1
+IDLE_MOST = 50  # reads without a record before the end of the log; a quota empties answers for a while
 # A log that was deleted and made again, or whose first records are gone, is read from its start.
 _BEGIN_ANEW = frozenset({ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+# A topic that was deleted has no leader either: whether it is there is looked at again.
+_OPEN_ANEW = _BEGIN_ANEW | {ErrorCode.LEADER_NOT_AVAILABLE}
+# Nothing that another try could mend: the run goes on without a ledger.
+NEVER = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.POLICY_VIOLATION,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_CONFIG,
+    }
+)
 
 
 class Log(Protocol):
@@ -57,53 +72,70 @@ class Follower:
         self._next: int | None = None
 
     async def catch_up(self) -> None:
-        """All that is there now."""
-        if self._next is None:
-            self._next = await self._log.start()
+        """All that is there now. Somebody may `wait` at the same time."""
         end = await self._log.end()
-        if end < self._next:  # another log of that name
-            self._next = await self._log.start()
-        while self._next < end:
-            await self._read()
+        if self._next is not None and end < self._next:  # another log of that name
+            self._next = None
+        idle = 0
+        while (at := await self._from()) < end:
+            await self._read(at)
+            if self._next != at:
+                idle = 0
+                continue
+            idle += 1
+            if idle >= IDLE_MOST:
+                raise RequestFailed(f"its records from {at} on do not come, and it ends at {end}")
+            await asyncio.sleep(IDLE_S)
+            end = min(end, await self._log.end())  # it may be shorter by now
 
     async def wait(self, wait_ms: int = FOLLOW_WAIT_MS) -> None:
         """What comes next, if anything does in this time."""
-        if self._next is None:
-            self._next = await self._log.start()
-        await self._read(wait_ms)
+        await self._read(await self._from(), wait_ms)
 
-    async def _read(self, wait_ms: int = 0) -> None:
-        assert self._next is not None
+    async def _from(self) -> int:
+        if self._next is None:
+            start = await self._log.start()
+            if self._next is None:
+                self._next = start
+        return self._next
+
+    async def _read(self, at: int, wait_ms: int = 0) -> None:
         try:
-            records, self._next = await self._log.read(self._next, wait_ms=wait_ms)
+            records, following = await self._log.read(at, wait_ms=wait_ms)
         except BrokerRefused as refused:
             if refused.code in _BEGIN_ANEW:
                 self._next = None
             raise
+        if self._next != at:
+            return  # another one has read them meanwhile; what is older must not be taken after what is newer
         for record in records:
+            self._next = record.offset + 1  # one that cannot be taken is not read for ever
             self._take(record)
+        self._next = following
 
 
 class Ledger:
-    """`open` before anything else."""
+    """`open` before anything else. `on_unread`: there is a command that cannot be read."""
 
-    def __init__(self, logs: Logs) -> None:
+    def __init__(self, logs: Logs, on_unread: Callable[[], None] = lambda: None) -> None:
         self.state = LedgerState()
         self.commands = CommandState()
         self._logs = logs
+        self._on_unread = on_unread
         self._rows: tuple[Log, Follower] | None = None
         self._wishes: tuple[Log, Follower] | None = None
         self._on_command: Callable[[Command], None] = lambda _command: None
 
     async def open(self) -> None:
-        """Make what is missing and read all that is there."""
-        if self._rows is None:
+        """Make what is missing, also what was deleted since, and read all that is there."""
+        if self._rows is None or not await _is_there(self._rows[1]):
             log = await self._logs.open(LEDGER_TOPIC)
             self._rows = log, Follower(log, lambda record: self._take_row(record))
-        if self._wishes is None:
+            await self._rows[1].catch_up()
+        if self._wishes is None or not await _is_there(self._wishes[1]):
             log = await self._logs.open(COMMANDS_TOPIC)
             self._wishes = log, Follower(log, lambda record: self._take_command(record))
-        await self.catch_up()
+            await self._wishes[1].catch_up()
 
     async def look(self) -> bool:
         """Read what is there and make nothing. False: there is no ledger."""
@@ -135,7 +167,8 @@ class Ledger:
         await self._wishes[0].append([encode_command(each) for each in commands])
 
     async def follow(self, on_command: Callable[[Command], None]) -> NoReturn:
-        """Hand over every command that comes from now on; for ever. A cluster that is away is waited for."""
+        """Hand over every command that comes from now on; for ever. A cluster that is away is waited for. Called again
+        after a bug has ended it, it goes on behind the command that was handed over."""
         self._on_command = on_command
         assert self._wishes is not None, "a ledger is opened before it is followed"
         while True:
@@ -148,6 +181,20 @@ class Ledger:
         self.state.take(record.key, record.value)
 
     def _take_command(self, record: LogRecord) -> None:
+        unread = self.commands.unread
         command = self.commands.take(record.key, record.value)
         if command is not None:
             self._on_command(command)
+        if self.commands.unread > unread:
+            self._on_unread()
+
+
+async def _is_there(follower: Follower) -> bool:
+    """Caught up with; False: its topic is gone, or may be."""
+    try:
+        await follower.catch_up()
+    except BrokerRefused as refused:
+        if refused.code in _OPEN_ANEW:
+            return False
+        raise
+    return True

@@ -2,50 +2,71 @@
 
 Owns the fields of rows (docs/LEDGER.md). What happens while lanes copy is recorded in the background, in order, and
 tried again while the target is away: it must not hold up the run. What must be durable first is written by `write`.
+Rows are written under the term of then, not of when they were recorded.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from heliograph.controller.ledger import Ledger
+from heliograph.cluster.record_log import APPEND_LIMIT_S
+from heliograph.controller.ledger import NEVER, Ledger
 from heliograph.controller.recorded import Recorded, time_text
 from heliograph.model.admission import Refused
 from heliograph.model.clock import time_of_day
 from heliograph.model.command import Command, Outcome
-from heliograph.model.errors import ProtocolError, RequestFailed
+from heliograph.model.errors import BrokerRefused, ProtocolError, RequestFailed, RequestTimedOut
 from heliograph.model.fill_way import FillWay
 from heliograph.model.hints import hint_for
-from heliograph.model.ledger import OF_LINKS, WHOLE_TOPIC, Fields, Row, RowKind
+from heliograph.model.ledger import OF_LINKS, WHOLE_TOPIC, Fields, Row, RowKind, RowName
 from heliograph.model.partition import MirrorPartition, TopicPartition
+from heliograph.wire.error_codes import ErrorCode
 
 AGAIN_S = 1.0
-WAITING_MOST = 100_000  # rows; more than a run of 10,000 partitions can have to say at once
+# What no other try, and no other leader, would take.
+_REFUSED = NEVER | {
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.INVALID_RECORD,
+}
 
 TopicIds = Callable[[str], str]  # the id that a target topic has now; empty where it is not known
+# Why rows that were recorded are not written, and how many of them are dropped; 0: they wait.
+Unwritten = Callable[[RequestFailed | ProtocolError, int], None]
 
 
 class LinkLedger:
-    """`target_id`: of a target topic, by current metadata."""
+    """`target_id`: of a target topic, by current metadata. `tell` is called once, until a row is written again."""
 
-    def __init__(self, ledger: Ledger, link: str, source_cluster_id: str, target_id: TopicIds) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        link: str,
+        source_cluster_id: str,
+        target_id: TopicIds,
+        tell: Unwritten = lambda _problem, _dropped: None,
+    ) -> None:
         self.ledger = ledger
         self.recorded = Recorded(ledger.state, ledger.commands, source_cluster_id)
         self._link = link
         self.target_id = target_id
         self._terms: dict[str, int] = {}  # by target topic
-        self._waiting: deque[Row] = deque(maxlen=WAITING_MOST)
+        self._tell = tell
+        self._told = False
+        self._waiting: dict[RowName, Row] = {}  # the last word on each: as many as there are partitions
         self._writing: asyncio.Task[None] | None = None
 
     # -- the term
 
     async def take_over(self, topics: Iterable[str], term: int) -> None:
-        """These target topics are ours from now on, under this term: what is known of them is carried on."""
+        """These target topics are ours from now on, under this term: what is known of them is carried on, also what
+        was recorded until now."""
         topics = set(topics)
+        await self.flush(APPEND_LIMIT_S)
         self._terms |= dict.fromkeys(topics, term)
         names = [
             name
@@ -131,37 +152,59 @@ class LinkLedger:
     # -- writing
 
     async def write(self, rows: Sequence[Row]) -> None:
-        """Durable on return, behind what is being recorded."""
-        await self.flush()
-        await self.ledger.write(rows)
+        """Durable on return, behind what is being recorded. `RequestFailed` if that takes too long."""
+        await self.flush(APPEND_LIMIT_S)
+        await self.ledger.write(self._stamped(rows))
+
+    def _stamped(self, rows: Iterable[Row]) -> list[Row]:
+        """Under the term of now: one that began since they were made must not find them under the last one."""
+        return [
+            row if row.name.kind is RowKind.LINK else replace(row, term=self.term_of(row.name.target_topic))
+            for row in rows
+        ]
 
     def record(self, rows: Iterable[Row]) -> None:
         """In the background."""
-        self._waiting.extend(rows)
+        for row in rows:
+            self._waiting.pop(row.name, None)  # in the order of the last words
+            self._waiting[row.name] = row
         if self._waiting and (self._writing is None or self._writing.done()):
             self._writing = asyncio.get_running_loop().create_task(self._write_waiting())
 
     async def _write_waiting(self) -> None:
         while self._waiting:
-            rows = list(self._waiting)
+            rows = list(self._waiting.values())
             try:
-                await self.ledger.write(rows)
-            except (RequestFailed, ProtocolError):
-                await asyncio.sleep(AGAIN_S)  # the target is away; lanes tell so
-                continue
-            for _ in rows:
-                self._waiting.popleft()
+                await self.ledger.write(self._stamped(rows))
+            except (RequestFailed, ProtocolError) as problem:
+                if not isinstance(problem, BrokerRefused) or problem.code not in _REFUSED:
+                    self._tell_once(problem, 0)
+                    await asyncio.sleep(AGAIN_S)
+                    continue
+                self._tell_once(problem, len(rows))
+            else:
+                self._told = False
+            for row in rows:
+                if self._waiting.get(row.name) is row:
+                    del self._waiting[row.name]
 
-    async def flush(self) -> None:
-        """Until all that was recorded is written."""
-        if self._writing is not None:
-            await asyncio.shield(self._writing)
+    def _tell_once(self, problem: RequestFailed | ProtocolError, dropped: int) -> None:
+        if not self._told:
+            self._told = True
+            self._tell(problem, dropped)
+
+    async def flush(self, limit_s: float) -> None:
+        """Until all that was recorded is written, or dropped; `RequestTimedOut` after this time."""
+        if self._writing is None or self._writing.done():
+            return
+        done, _ = await asyncio.wait({self._writing}, timeout=limit_s)
+        if not done:
+            raise RequestTimedOut(f"what was recorded before is not written after {limit_s:.0f} s")
 
     async def aclose(self, limit_s: float) -> None:
         if self._writing is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limit_s):
-                    await self.flush()
+            with contextlib.suppress(RequestTimedOut):
+                await self.flush(limit_s)
             self._writing.cancel()
 
 

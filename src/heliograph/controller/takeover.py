@@ -70,9 +70,15 @@ class Takeover:
         held = [key.target for key in keys]
         begun = await self._begin(link, member, ledger, held)
         todo = await self._with_gaps(link, member, todo)
-        if ledger is not None and begun is not None:
-            await _written(ledger.take_over({where.topic for where in held}, begun.term))
+        if (
+            ledger is not None
+            and begun is not None
+            and not await self._written(link, ledger.take_over({where.topic for where in held}, begun.term))
+        ):
+            ledger = None
         todo = await self._with_goals(link, ledger, snapshot, todo, whole=only is None)
+        if ledger is not None:
+            self._ledgers.ready(link)
         marks = begun.marks if begun is not None else {}
         return Ready(todo=todo, clear_in_s=_clear_in(snapshot, keys, marks))
 
@@ -130,8 +136,19 @@ class Takeover:
             rows += _topic_rows(ledger, snapshot, found.todo)
             if whole and ledger.recorded.topics_at_first(link) is None:
                 rows.append(ledger.of_link(snapshot.source_topics))
-            await _written(ledger.write(rows))
+            if not await self._written(link, ledger.write(rows)):  # no goal may be used that is not durable
+                return await self._with_goals(link, None, snapshot, todo, whole=whole)
         return found.todo
+
+    async def _written(self, link: str, writing: Awaitable[None]) -> bool:
+        """False: it is not, and the link goes on without a ledger. `ClusterUnreachable` while it is waited for."""
+        try:
+            await writing
+        except (RequestFailed, ProtocolError) as problem:
+            if not self._ledgers.gives_up(link, problem):
+                raise _away(problem) from problem
+            return False
+        return True
 
 
 def _held(snapshot: LinkSnapshot, todo: Plan) -> list[MirrorPartition]:
@@ -177,13 +194,6 @@ def _clear_in(
         for key in keys
         if key.target in marks and marks[key.target].end == ends.get((key.source_topic, key.partition))
     }
-
-
-async def _written(writing: Awaitable[None]) -> None:
-    try:
-        await writing
-    except (RequestFailed, ProtocolError) as problem:
-        raise _away(problem) from problem
 
 
 def _away(problem: RequestFailed | ProtocolError) -> ClusterUnreachable:
