@@ -82,3 +82,15 @@ async def test_what_was_refused_for_good_is_not_sent_again() -> None:
         await leader.append([ROW])
     await leader.append([OTHER])
     assert leader.log == [OTHER]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.NOT_ENOUGH_REPLICAS])
+async def test_an_append_that_is_refused_again_and_again_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, code: ErrorCode
+) -> None:
+    monkeypatch.setattr(record_log, "APPEND_LIMIT_S", 0.05)
+    leader = Leader()
+    leader.answers = [BrokerRefused("refused", code=code)] * 1_000_000
+    async with asyncio.timeout(5):
+        with pytest.raises(BrokerRefused):
+            await leader.append([ROW])

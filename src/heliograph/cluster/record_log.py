@@ -123,7 +123,7 @@ class RecordLog:
                 elif refused.code not in _AGAIN:
                     self._unsettled = None  # it is not there, and never will be
                     raise
-                elif loop.time() >= give_up_at:
+                if loop.time() >= give_up_at:
                     raise
             except RequestFailed:
                 if loop.time() >= give_up_at:
