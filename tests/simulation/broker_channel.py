@@ -78,6 +78,7 @@ class Channel:
             answer = Answer(refusal) if refusal else self._append(log, batch, topic_id, believed_epoch)
             self._world.tell("  broker", self._node, "says of", where, answer)
             if isinstance(answer, Waiting):
+                log.judge.sent(self._line.process, request.sent_at)
                 assert log.partition is not None
                 self._awaited[where] = (log, log.partition, answer)
                 log.await_followers(self)

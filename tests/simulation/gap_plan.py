@@ -28,7 +28,8 @@ AGED = f"-{AGED_HOURS}h"
 # Faults that come with them, in plans that are drawn with them.
 ACCEPTED_LOSS = "accepted loss"
 QUIET_FAULTS = ("source's retention", "source's retention")
-LOUD_FAULTS = ("retention overtakes",)
+OVERTAKEN = "retention overtakes"
+LOUD_FAULTS = (OVERTAKEN,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,8 @@ P1, P2, P4  up to the high watermark every record of the target is the source's 
 P5          in batches of the source's codec, however many of its batches are in one
 P3, P6      where the logs were changed from outside, the copy is stopped, with a reason that the fault explains, and
             nobody went on behind it
+pause       nobody appends to a partition from when it is answered that it is paused until it is to be resumed; but for
+            lanes that whoever has answered knows nothing of, for as long as these go on by themselves
 liveness    when the faults are over, all is copied, or the partition was stopped as above; a copy that waits for a
             transaction that nobody ends says that it is caught up
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from heliograph.cluster.properties import ClientProperties
+from heliograph.copier.lease import ALIVE_S
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.policy import OnLoss
 from heliograph.model.states import PartitionState, StopReason
@@ -27,12 +30,15 @@ from .plan import Content
 from .raw_batch import DAY_MS
 from .record_reader import SeenRecord
 from .replica import Replica, Stored
+from .sim_lane import SimLane
 from .source_content import BIG_AT
 from .source_history import SourceHistory
 from .source_log import SourceLog
 from .target_log import TargetLog
+from .virtual_loop import Process
 
 if TYPE_CHECKING:
+    from .sim_driver import SimDriver
     from .world import World
 
 OLD_MS = DAY_MS // 2
@@ -95,6 +101,9 @@ class PartitionJudge:
         self._target_stamps = False
         self._rights_lost = False
         self._records_lost = False
+        self._accepted: set[int] = set()  # offsets that an operator agrees to lose
+        self._goes_on = False  # without them
+        self._paused: tuple[float, SimDriver] | None = None  # since when, and who has answered so
         self._stamped = 0
         self._raced_over_old = False
         source.on_cut = self.source_changed
@@ -155,10 +164,52 @@ class PartitionJudge:
     def records_lost(self) -> None:
         """Retention has deleted what was not copied yet."""
         self._records_lost = not self.continues
+        self._goes_on = False
+
+    def accept_loss(self, first_offset: int, next_offset: int) -> None:
+        """An operator does."""
+        self._accepted.update(range(first_offset, next_offset))
+
+    def goes_on_without(self) -> None:
+        """It is answered that a loss was accepted."""
+        self._goes_on = True
+
+    def stop_written(self, code: str) -> None:
+        """That it is stopped is in the ledger, and counts."""
+        if code == StopReason.LOST and self._goes_on:
+            raise Wrong(
+                f"P6: {self.key}: it is written to be stopped for a loss that an operator has accepted"
+            )
+
+    def paused(self, by: SimDriver) -> None:
+        """Whoever takes over says so again."""
+        since = self._world.now if self._paused is None else self._paused[0]
+        self._paused = (since, by)
+
+    def resumed(self) -> None:
+        """Or another command has come, and nothing is promised before it is answered."""
+        self._paused = None
+
+    def sent(self, lane: Process, at: float) -> None:
+        """What a lane has sent at that time is executed."""
+        if self._paused is None or at <= self._paused[0]:
+            return
+        since, driver = self._paused
+        keeper = driver.mirror._keeper if driver.mirror is not None and not driver.dead else None
+        known = keeper is not None and any(
+            isinstance(lane, SimLane) and lane.driver is driver and view.pid == lane.pid
+            for view in keeper.lanes
+        )
+        if known or at > since + ALIVE_S:
+            raise Wrong(
+                f"pause: {self.key}: {lane.name} has sent an append at {at:.3f}, and it is answered to be paused since"
+                f" {since:.3f}"
+            )
 
     def told_of_loss(self, first_offset: int, next_offset: int) -> None:
         """A driver hears that a copier goes on without these."""
-        if not self.continues or next_offset > self.source.start:
+        accepted = self.continues or self._accepted.issuperset(range(first_offset, next_offset))
+        if not accepted or next_offset > self.source.start:
             if not self.loud:
                 raise Wrong(
                     f"loss: {self.key}: [{first_offset}, {next_offset}) are said to be lost, and the source starts at"
@@ -175,7 +226,7 @@ class PartitionJudge:
     def loud(self) -> bool:
         """A fault has happened after which the copier need only be loud."""
         changed = self._target_recreated or self._target_stamps or self._history.changed_at is not None
-        taken = self._rights_lost or self._records_lost
+        taken = self._rights_lost or (self._records_lost and not self._goes_on)
         return bool(self._foreign or self._misplaced or changed or taken)
 
     # -- at every step
@@ -327,6 +378,8 @@ class PartitionJudge:
         explained = EXPLAINED.get(self.kind, set())
         if self.loud:
             explained = explained | EXPLAINED[self._world.plan.loud or "foreign writer"]
+        if self._records_lost:
+            explained = explained | EXPLAINED["retention overtakes"]
         if self._must_have_met_rival:
             explained = explained | {StopReason.RIVAL}
         if self._cannot_fill:

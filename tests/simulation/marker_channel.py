@@ -133,6 +133,7 @@ class MarkerChannel:
         if not isinstance(answer, Waiting):
             request.settle(wanted.pair, answer.error)
             return
+        log.judge.sent(self._line.process, request.sent_at)
         log.marked(answer, wanted.believed_epoch)
         outcome = log.partition.outcome(answer)
         if outcome is not None:

@@ -13,6 +13,7 @@ from .gap_plan import (
     IN_RANDOM_PLANS,
     LOUD_FAULTS,
     NO_GAPS,
+    OVERTAKEN,
     Gaps,
     faults_of,
     gaps_of,
@@ -21,6 +22,7 @@ from .gap_plan import (
     styles_of,
 )
 from .merging_plan import NO_MERGING, Merging, codecs_of, merging_of
+from .operator_plan import Acts, acts_of, loses_at
 from .source_content import AGES_HOURS, BATCHES, KINDS, PLAIN
 from .source_transactions import NO_TRANSACTIONS
 
@@ -144,6 +146,7 @@ class Plan:
     bounds: Bounds = UNBOUND
     merging: Merging = NO_MERGING
     gaps: Gaps = NO_GAPS
+    acts: Acts = ()  # of an operator (operator_plan.py)
     fewest_appends: int = 0  # until as many were executed the sources grow on
 
     @property
@@ -152,7 +155,20 @@ class Plan:
 
 
 def plan_of(seed: int) -> Plan:
-    return with_gaps(_plan_of(seed)) if IN_RANDOM_PLANS else _plan_of(seed)
+    return with_operator(with_gaps(_plan_of(seed))) if IN_RANDOM_PLANS else _plan_of(seed)
+
+
+def with_operator(plan: Plan) -> Plan:
+    """The same with an operator, who may have a loss to accept; not where drivers race, each elected by a group of its
+    own: both would hear of its commands."""
+    acts = () if plan.racing else acts_of(plan.seed, FAULTS_UNTIL_S)
+    loses = loses_at(plan.seed, FAULTS_FROM_S, FAULTS_UNTIL_S, PARTITIONS)
+    if acts and loses is not None and not plan.loud and plan.kinds[loses[1]] not in STOPPING_KINDS:
+        at_s, which = loses
+        plan = replace(
+            plan, loud=OVERTAKEN, loud_at=which, faults=tuple(sorted([*plan.faults, (at_s, OVERTAKEN)]))
+        )
+    return replace(plan, acts=acts)
 
 
 def with_gaps(plan: Plan) -> Plan:

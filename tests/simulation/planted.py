@@ -26,6 +26,7 @@ from .mended import MENDED
 from .plan import LOUD, plan_of
 from .planted_bug import Planted, planted
 from .planted_gaps import GAPS
+from .planted_ledger import LEDGER
 from .planted_merging import MERGING
 from .rare_plans import (
     QUICK,
@@ -257,7 +258,7 @@ BUGS = (
     ),
     *MENDED,
     *MERGING,
-    *(GAPS if IN_RANDOM_PLANS else ()),
+    *((*GAPS, *LEDGER) if IN_RANDOM_PLANS else ()),
 )
 
 

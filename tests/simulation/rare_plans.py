@@ -26,7 +26,7 @@ def with_faults(plan: Plan, *kinds: str, count: int = 10, until_s: float = FAULT
     """Only of these kinds."""
     chance = random.Random(plan.seed)
     faults = sorted((chance.uniform(FAULTS_FROM_S, until_s), chance.choice(kinds)) for _ in range(count))
-    return replace(plan, faults=tuple(faults), loud="")
+    return replace(plan, faults=tuple(faults), loud="", acts=())
 
 
 def loud(plan: Plan, *kinds: str) -> Plan:
@@ -35,12 +35,14 @@ def loud(plan: Plan, *kinds: str) -> Plan:
     kind = chance.choice(kinds)
     others = [fault for fault in plan.faults if fault[1] not in ALL_LOUD]
     faults = sorted([*others, (chance.uniform(10.0, 80.0), kind)])
-    return replace(of_kinds(plan, "fresh", "older, then fresh"), faults=tuple(faults), loud=kind)
+    return replace(of_kinds(plan, "fresh", "older, then fresh"), faults=tuple(faults), loud=kind, acts=())
 
 
 def quiet(plan: Plan) -> Plan:
     """Without faults that stop a partition."""
-    return replace(plan, faults=tuple(fault for fault in plan.faults if fault[1] not in ALL_LOUD), loud="")
+    return replace(
+        plan, faults=tuple(fault for fault in plan.faults if fault[1] not in ALL_LOUD), loud="", acts=()
+    )
 
 
 def racing(plan: Plan, *kinds: str, rhythm: Rhythm | None = None) -> Plan:

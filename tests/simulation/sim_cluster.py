@@ -20,6 +20,7 @@ from .raw_batch import Sizes
 from .schedule import Do
 
 if TYPE_CHECKING:
+    from .sim_driver import SimDriver
     from .world import World
 
 STALE_METADATA = 0.1
@@ -145,11 +146,13 @@ class SimCluster:
         for topic in self.topics.values():
             yield from topic.logs
 
-    def append_own(self, topic: str, key: bytes | None, value: bytes | None) -> None:
+    def append_own(
+        self, topic: str, key: bytes | None, value: bytes | None, by: SimDriver | None = None
+    ) -> None:
         """To a topic of Heliograph's own."""
         log = self.own_logs.setdefault(topic, [])
         log.append(LogRecord(len(log), key, value))
-        self.world.eye.see(topic, log[-1])
+        self.world.eye.see(topic, log[-1], by)
 
     # -- metadata
 

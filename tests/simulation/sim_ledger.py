@@ -31,7 +31,7 @@ class SimLog:
             if not done:
                 done.append(None)
                 for pair in records:
-                    self._client.cluster.append_own(self._topic, *pair)
+                    self._client.cluster.append_own(self._topic, *pair, self._client.process)
 
         give_up_at = self._client.process.loop.time() + APPEND_LIMIT_S
         while True:

@@ -258,6 +258,7 @@ def process_that_runs() -> Process:
 def _close(task: asyncio.Task[Any]) -> None:
     task._log_destroy_pending = False  # type: ignore[attr-defined]
     for _ in range(10):  # code that waits while it is closed must be closed again
-        with contextlib.suppress(RuntimeError):
+        # KeyError: code that asks which task it is, of which there is none when it is closed so.
+        with contextlib.suppress(RuntimeError, KeyError):
             task.get_coro().close()
             return

@@ -38,6 +38,7 @@ from .schedule import Schedule
 from .sim_cluster import SimCluster
 from .sim_driver import SimDriver
 from .sim_lane import SimLane
+from .sim_operator import SimOperator
 from .source_content import BIG_AT, BIG_BYTES, EPOCH_MS
 from .source_log import SourceLog
 from .target_log import TargetLog
@@ -132,6 +133,7 @@ class World(Schedule):
         self.drivers: list[SimDriver] = []
         self.faults = Faults(self)
         self.watch = Watch(self)
+        self.operator = SimOperator(self)
         self.after(MEND_S, self._mend)
         self.after(plan.expire_every_s, self._expire_producers)
         if plan.gaps.forgets_starts:
@@ -317,13 +319,14 @@ class World(Schedule):
             lane.wire.reconnect()
             lane.resume()
             lane.thaw()
+        self.operator.make_good()
 
     # -- the course of things
 
     def _ended(self) -> bool:
         """Nothing more is to come, and whatever was on its way is over."""
         settled = self.now > max(MEND_S, self.last_arrival) + SETTLED_S
-        if not settled or not all(judge.done for judge in self.judges):
+        if not settled or self.operator.waits or not all(judge.done for judge in self.judges):
             return False
         if self.appends >= self.plan.fewest_appends:
             return True
