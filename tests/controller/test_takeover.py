@@ -76,6 +76,7 @@ class Story:
         log = self.clusters.logs.logs.get(LEDGER_TOPIC)
         for record in log.records[len(rows) :] if log else ():
             row = decode_row(record.key or b"", record.value)
+            assert row is not None
             self.steps.append(f"row {row.name.kind} {row.term}" + ("" if row.fields else " removed"))
 
     def run(self) -> Run:

@@ -29,7 +29,7 @@ async def _begin_with_marks(cells: Cells, wheres: Any, **how: Any) -> Begun:
         cells._texts |= {
             where: cells._text_of(where)._replace(mark=mark) for where, mark in begun.marks.items()
         }
-        await cells._put({where: cells._cell(where) for where in begun.marks})
+        await cells._put({where: cells._cell(where) for where in begun.marks}, how["member"])
     return begun
 
 

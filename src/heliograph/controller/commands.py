@@ -129,7 +129,10 @@ class Commands:
         self, link: str, topic: str, ledger: LinkLedger, commands: Sequence[Command]
     ) -> None:
         while True:
-            unanswered = _last_ones(each for each in commands if ledger.recorded.unanswered(each))
+            # Of several about one partition that came together the last counts: a pause behind a resume, say.
+            unanswered = [
+                each for each in commands if ledger.recorded.counts(each) and ledger.recorded.unanswered(each)
+            ]
             try:
                 async with self._turn:
                     await self._clusters.refresh_target(link)
@@ -287,11 +290,6 @@ class Commands:
 
     def _tell(self, code: Event, key: MirrorPartition, message: str) -> None:
         self._outbox.put(Occurrence(at=time_of_day(), code=code, message=message, **key._asdict()))
-
-
-def _last_ones(commands: Iterable[Command]) -> list[Command]:
-    """Of pauses and resumes of one partition the last counts: the others were overtaken before anybody could answer."""
-    return list({(each.subject, each.wish is Wish.REMIRROR): each for each in commands}.values())
 
 
 def _loses_more(command: Command, key: MirrorPartition, source_start: int | None) -> _Refusal | None:

@@ -134,6 +134,11 @@ class Recorded:
         answer = self.answer(command)
         return answer is None or answer.outcome is Outcome.UNDER_WAY
 
+    def counts(self, command: Command) -> bool:
+        """No later one has taken its place."""
+        where = TopicPartition(command.subject.target_topic, command.subject.partition)
+        return any(each.id == command.id for each in self.commands_about(where))
+
     def commands(self) -> list[Command]:
         """The last ones about each partition and topic, the oldest first."""
         return sorted(self._commands.about(self.source_cluster_id), key=lambda each: each.at)
