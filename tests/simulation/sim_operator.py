@@ -84,9 +84,11 @@ class SimOperator:
                 self._world.after(paused_s, self._resume, judge)
 
     def _resume(self, judge: PartitionJudge) -> None:
+        """What has stopped meanwhile is left so: to resume it would be to resolve the stop."""
         if judge.key in self._paused:
             self._paused.discard(judge.key)
-            self._write(judge, Wish.RESUME)
+            if self._world.eye.stop_of(judge.key) is None:
+                self._write(judge, Wish.RESUME)
 
     # -- losses
 
