@@ -234,7 +234,7 @@ class Scene:
         """All that were ever written, in order."""
         records = self.topic.logs.logs[LEDGER_TOPIC].records
         rows = [decode_row(record.key or b"", record.value) for record in records]
-        return [row for row in rows if row.name.kind is kind]
+        return [row for row in rows if row is not None and row.name.kind is kind]
 
     def state(self, number: int = 0) -> PartitionState:
         return self.board.rows[partition(number)].state

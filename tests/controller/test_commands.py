@@ -109,7 +109,7 @@ async def test_a_resume_that_the_plan_refuses_is_refused_and_the_stop_written_ag
         answer = await scene.wished(Wish.RESUME, 0, stop="foreign")
         assert answer.outcome is Outcome.REFUSED
         assert scene.board.rows[partition(0)].reason is StopReason.LOST
-        await scene.ledger.flush()
+        await scene.ledger.flush(5.0)
         stop = scene.ledger.recorded.stop(TopicPartition("orders", 0), FIRST)
         assert stop is not None
         assert stop.code == "lost"

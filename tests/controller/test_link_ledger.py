@@ -54,8 +54,8 @@ async def test_what_is_recorded_is_written_in_order_and_again_while_the_target_i
     ledger = await opened(logs)
     log = logs.logs[LEDGER_TOPIC]
     log.fails = [Disconnected("gone"), Disconnected("gone")]
-    for goal in range(5):
-        ledger.record([ledger.of_begin(ORDERS, goal, "latest", "src")])
+    for number in range(5):
+        ledger.record([ledger.of_begin(TopicPartition("orders", number), number, "latest", "src")])
     await ledger.write([ledger.of_begin(ORDERS, 5, "latest", "src")])  # behind what is recorded
     rows = [decode_row(record.key or b"", record.value) for record in log.records]
     assert [(row.fields or {})["goal"] for row in rows if row] == [0, 1, 2, 3, 4, 5]

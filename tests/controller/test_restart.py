@@ -36,7 +36,7 @@ async def test_only_what_is_asked_for_begins_and_refusals_are_written_down() -> 
         refused = refusal(P1)
         todo = Plan(copies=(), refusals=(refused,), creations=(), warnings=())
         assert scene.restart.begin(todo, [P1], scene.ledger) == {P1: refused.why}
-        await scene.ledger.flush()
+        await scene.ledger.flush(5.0)
         (row,) = scene.rows(RowKind.STOP)
         assert (row.name.partition, (row.fields or {})["code"]) == (1, "foreign")
         assert scene.state(1) is PartitionState.STOPPED

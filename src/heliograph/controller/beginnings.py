@@ -1,8 +1,8 @@
 """Where new partitions begin that are not to hold all of their source (`start: latest`, a time, an age).
 
 It is resolved once, for topics that were there when the link first ran, and written down before the first lane hears of
-it: two drivers that resolve it differently would delete each other's records. Later topics and partitions begin at
-their first record.
+it: two drivers that resolve it differently would delete each other's records. Later topics and partitions, also topics
+that were deleted and created again since, begin at their first record.
 
 A time is resolved to the first record that is not older, and from there back to the first of its batch: batches are
 copied whole.
@@ -18,14 +18,13 @@ from functools import partial
 from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.log_reads import CONSUMER, list_offset, read_batch, read_span, read_stable_end
+from heliograph.controller.at_first import AtFirst
 from heliograph.controller.plan import CopyPartition, Plan, RefusePartition
-from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
-from heliograph.controller.verdict import chooses
 from heliograph.model.admission import Refused
 from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.hints import THEN_START
 from heliograph.model.partition import MirrorPartition, TopicPartition
-from heliograph.model.policy import Isolation
+from heliograph.model.policy import EARLIEST, Isolation
 from heliograph.model.start import LATEST, start_time
 from heliograph.model.states import StopReason
 
@@ -44,15 +43,16 @@ class Beginnings:
 async def resolve_beginnings(
     source_of: Callable[[str], ClusterClient],
     todo: Plan,
-    recorded_of: Callable[[str], Recorded | None],
+    kept: Mapping[str, AtFirst | None],
+    ids: Mapping[str, Mapping[str, str]],
     now: datetime,
 ) -> Beginnings:
-    """The plan with the goals of new partitions. `source_of`, `recorded_of`: by link; None: there is no ledger, and no
-    goal can be kept."""
-    wanted = [copy for copy in todo.copies if _chooses(copy, recorded_of(copy.spec.partition.link))]
-    unkept = [copy for copy in wanted if recorded_of(copy.spec.partition.link) is None]
-    todo = _without(todo, {copy.spec.partition: _NO_LEDGER for copy in unkept})
-    wanted = [copy for copy in wanted if copy not in unkept]
+    """The plan with the goals of new partitions. `source_of`: by link. `kept`: by link that has a ledger; of others no
+    goal can be kept; None: it never ran. `ids`: of source topics, by link."""
+    chosen = [copy for copy in todo.copies if _chooses(copy, kept, ids)]
+    unkept = {copy.spec.partition: _NO_LEDGER for copy in chosen if copy.spec.partition.link not in kept}
+    todo = _without(todo, unkept)
+    wanted = [copy for copy in chosen if copy.spec.partition not in unkept]
     questions = [partial(_resolve, source_of(copy.spec.partition.link), copy, now) for copy in wanted]
     answers = await at_most(READS_AT_ONCE, questions)
     found = dict(zip((copy.spec.partition for copy in wanted), answers, strict=True))
@@ -62,13 +62,18 @@ async def resolve_beginnings(
     return Beginnings(todo=_without(replace(todo, copies=copies), failed), goals=goals)
 
 
-def _chooses(copy: CopyPartition, recorded: Recorded | None) -> bool:
+def _chooses(
+    copy: CopyPartition, kept: Mapping[str, AtFirst | None], ids: Mapping[str, Mapping[str, str]]
+) -> bool:
     """A new partition whose link says where to begin, and of which it is not written down yet."""
     spec = copy.spec
     new = not copy.next_offset or copy.align_to is not None
-    if spec.begin_at is not None or not new:
+    if spec.policy.start == EARLIEST or spec.begin_at is not None or not new:
         return False
-    return chooses(spec.partition, spec.policy.start, recorded or NOTHING_RECORDED)
+    key = spec.partition
+    at_first = kept.get(key.link)
+    topic_id = ids[key.link].get(key.source_topic, "")
+    return at_first is None or at_first.knew(key.source_topic, key.partition, topic_id)
 
 
 async def _resolve(source: ClusterClient, copy: CopyPartition, now: datetime) -> int | Refused:

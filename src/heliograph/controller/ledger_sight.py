@@ -13,6 +13,7 @@ from functools import partial
 from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.grants import Resource, Right, grant_line
+from heliograph.controller.at_first import AtFirst, read_at_first
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.ledger import Ledger
 from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
@@ -26,9 +27,11 @@ LEDGERS_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerSight:
-    """`problem`: why it could not be read, and what to do about it; then nothing is known of it."""
+    """`problem`: why it could not be read, and what to do about it; then nothing is known of it. `at_first`: None: the
+    link never ran, as far as is known."""
 
     recorded: Recorded = NOTHING_RECORDED
+    at_first: AtFirst | None = None
     problem: str | None = None
 
 
@@ -44,7 +47,8 @@ async def look_at_ledgers(
     ledgers = await at_most(LEDGERS_AT_ONCE, (partial(_look, clusters, link) for link in readers.values()))
     by_target = dict(zip(readers, ledgers, strict=True))
     return {
-        each.link.name: _sight(by_target[each.target_cluster_id], each.source_cluster_id) for each in seen
+        each.link.name: _sight(by_target[each.target_cluster_id], each.source_cluster_id, each.link.name)
+        for each in seen
     }
 
 
@@ -58,10 +62,13 @@ async def _look(clusters: Clusters, link: str) -> Ledger | str:
     return ledger
 
 
-def _sight(ledger: Ledger | str, source_cluster_id: str) -> LedgerSight:
+def _sight(ledger: Ledger | str, source_cluster_id: str, link: str) -> LedgerSight:
     if isinstance(ledger, str):
         return LedgerSight(problem=ledger)
-    return LedgerSight(recorded=Recorded(ledger.state, ledger.commands, source_cluster_id))
+    return LedgerSight(
+        recorded=Recorded(ledger.state, ledger.commands, source_cluster_id),
+        at_first=read_at_first(ledger.state, source_cluster_id, link),
+    )
 
 
 def _in_words(target: ClusterClient, problem: RequestFailed | ProtocolError) -> str:

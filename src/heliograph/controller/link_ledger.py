@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from heliograph.cluster.record_log import APPEND_LIMIT_S
+from heliograph.controller.at_first import AtFirst, part_name, parts_of, read_at_first
 from heliograph.controller.ledger import NEVER, Ledger
 from heliograph.controller.recorded import Recorded, time_text
 from heliograph.model.admission import Refused
@@ -84,10 +85,20 @@ class LinkLedger:
         name = self.recorded.name(where, kind)
         return Row(name=name, term=self.term_of(where.topic), fields=fields)
 
-    def of_link(self, topics: Mapping[str, int]) -> Row:
-        """Which topics the source has when the link first runs."""
-        name = self.recorded.topic_name(self._link, RowKind.LINK)
-        return Row(name=name, term=0, fields={"at": _now(), "topics": dict(topics)})
+    def of_link(self, at_first: AtFirst) -> list[Row]:
+        """Which topics the source has when the link first runs; the row that makes them count is the last."""
+        whole, *others = parts_of(at_first)
+        fields = {"at": _now(), **whole, "parts": len(others)}
+        numbered = [*enumerate(others), (WHOLE_TOPIC, fields)]
+        source_id = self.recorded.source_cluster_id
+        return [
+            Row(name=part_name(source_id, self._link, number), term=0, fields=each)
+            for number, each in numbered
+        ]
+
+    def at_first(self) -> AtFirst | None:
+        """What it says; None: the link never ran."""
+        return read_at_first(self.ledger.state, self.recorded.source_cluster_id, self._link)
 
     def of_rate(self, way: FillWay, offsets_per_s: float) -> Row:
         """How fast its gaps were filled."""

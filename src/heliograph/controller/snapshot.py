@@ -81,6 +81,10 @@ class LinkSnapshot:
         return [self.link.target_topic(topic.name) for topic in self.sources]
 
     @property
+    def source_topic_ids(self) -> dict[str, str]:
+        return {topic.name: topic.topic_id for topic in self.sources}
+
+    @property
     def cluster_ids(self) -> tuple[str, str]:
         """Source and target: what tells this link from another of the same name."""
         return self.source_cluster_id, self.target_cluster_id

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from heliograph.controller.at_first import AtFirst
 from heliograph.controller.beginnings import resolve_beginnings
 from heliograph.controller.cells import Begun, Cells, Mark
 from heliograph.controller.clusters import Clusters
@@ -124,18 +125,19 @@ class Takeover:
     ) -> Plan:
         """Rows that are durable before lanes hear of the plan; the link's own is the last, so that a run which ends in
         between begins again."""
-        recorded = ledger.recorded if ledger is not None else None
-        found = await resolve_beginnings(self._clusters.source, todo, lambda _link: recorded, time_of_day())
+        ids = snapshot.source_topic_ids
+        at_first = ledger.at_first() if ledger is not None else None
+        kept = {link: at_first} if ledger is not None else {}
+        found = await resolve_beginnings(self._clusters.source, todo, kept, {link: ids}, time_of_day())
         if ledger is not None:
             starts = {copy.spec.partition: copy.spec.policy.start for copy in found.todo.copies}
-            ids = {topic.name: topic.topic_id for topic in snapshot.sources}
             rows = [
                 ledger.of_begin(key.target, goal, starts[key], ids[key.source_topic])
                 for key, goal in found.goals.items()
             ]
             rows += _topic_rows(ledger, snapshot, found.todo)
-            if whole and ledger.recorded.topics_at_first(link) is None:
-                rows.append(ledger.of_link(snapshot.source_topics))
+            if whole and at_first is None:
+                rows += ledger.of_link(AtFirst(partitions=snapshot.source_topics, ids=ids))
             if not await self._written(link, ledger.write(rows)):  # no goal may be used that is not durable
                 return await self._with_goals(link, None, snapshot, todo, whole=whole)
         return found.todo
@@ -170,7 +172,7 @@ def _held(snapshot: LinkSnapshot, todo: Plan) -> list[MirrorPartition]:
 def _topic_rows(ledger: LinkLedger, snapshot: LinkSnapshot, todo: Plan) -> list[Row]:
     """Which source topic is copied to which, of those of which it is not written yet. A source topic that was made
     again is refused, and the former one stays written."""
-    ids = {topic.name: topic.topic_id for topic in snapshot.sources}
+    ids = snapshot.source_topic_ids
     pairs = {copy.spec.partition[1:3] for copy in todo.copies}
     return [
         ledger.of_topic(target_topic, source_topic, ids[source_topic])

@@ -254,6 +254,7 @@ class LedgerState:
         return terms[max(terms)] if terms else None
 
     def _counting(self, name: RowName) -> Mapping[int, Fields]:
+        # A link may have the name of a topic, whose terms are not the link's.
         topic = replace(name, partition=WHOLE_TOPIC, kind=RowKind.TOPIC)
         since = 0 if name.kind in OF_LINKS else self.term(topic)
         return {term: fields for term, fields in self._rows.get(name, {}).items() if term >= since}

@@ -66,7 +66,9 @@ async def _planned(settings: Settings) -> dict[str, Any]:
         recorded = {link: sight.recorded for link, sight in ledgers.items()}
         findings = await clusters.preflight(snapshots, recorded)
         planned = plan(snapshots, findings, recorded_of=lambda seen: recorded[seen.link.name])
-        begun = await resolve_beginnings(clusters.source, planned, recorded.__getitem__, datetime.now(UTC))
+        kept = {link: sight.at_first for link, sight in ledgers.items()}
+        ids = {seen.link.name: seen.source_topic_ids for seen in snapshots}
+        begun = await resolve_beginnings(clusters.source, planned, kept, ids, datetime.now(UTC))
         planned = begun.todo
         gaps = {s.link.name: s.gaps.with_measured(recorded[s.link.name].rate(s.link.name)) for s in snapshots}
         return document_of(planned, settings.links, gaps)
