@@ -7,13 +7,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from heliograph.cluster.admin import describe_topic_configs
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.own_topics import OwnTopics
+from heliograph.cluster.own_topics import CONFIGS, OwnTopics
 from heliograph.cluster.properties import parse_properties
 from heliograph.cluster.record_log import Pair, RecordLog
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.errors import RequestFailed
-from heliograph.model.ledger import EVENTS_TOPIC
+from heliograph.model.ledger import COMMANDS_TOPIC, EVENTS_TOPIC, LEDGER_TOPIC
 
 pytestmark = pytest.mark.kafka
 
@@ -88,3 +89,12 @@ async def test_a_topic_that_is_not_there_is_not_made_by_looking_for_it(
 ) -> None:
     async with client_of(target_cluster) as client:
         assert await OwnTopics(client).find("__heliograph_nothing") is None
+
+
+async def test_compacted_topics_are_made_so_that_they_are_cleaned(target_cluster: LabCluster) -> None:
+    async with client_of(target_cluster) as client:
+        await OwnTopics(client).open(COMMANDS_TOPIC)
+        own = (await describe_topic_configs(client, [COMMANDS_TOPIC]))[COMMANDS_TOPIC].own
+        assert own == CONFIGS[COMMANDS_TOPIC]
+        assert int(own["segment.ms"]) <= 3_600_000
+        assert 1 << 20 <= int(own["segment.bytes"]) <= 16 << 20

@@ -19,7 +19,15 @@ from heliograph.wire.error_codes import ErrorCode
 EVENTS_LAST_MS = 30 * 86_400_000
 LEADER_LIMIT_S = 15.0
 LOOK_S = 0.1
-_COMPACTED = {"cleanup.policy": "compact", "compression.type": "producer"}
+# Of a few records a day, by what brokers take unless they are told: nothing would be cleaned for weeks, as the segment
+# that is written is left alone. Batches are of 512 KB at most, and 4.x takes no segments below 1 MB.
+_COMPACTED = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    "segment.ms": str(3_600_000),
+    "segment.bytes": str(4 << 20),
+    "min.cleanable.dirty.ratio": "0.1",
+}
 CONFIGS = {
     LEDGER_TOPIC: _COMPACTED,
     COMMANDS_TOPIC: _COMPACTED,
