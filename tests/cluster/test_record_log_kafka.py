@@ -14,7 +14,7 @@ from heliograph.cluster.properties import parse_properties
 from heliograph.cluster.record_log import Pair, RecordLog
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.errors import RequestFailed
-from heliograph.model.ledger import COMMANDS_TOPIC, EVENTS_TOPIC, LEDGER_TOPIC
+from heliograph.model.ledger import COMMANDS_TOPIC, EVENTS_TOPIC
 
 pytestmark = pytest.mark.kafka
 

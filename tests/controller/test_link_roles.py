@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 import pytest
 
+from heliograph.cluster.record_log import Pair
 from heliograph.cluster.standing import Permitted, Placed, Term
-from heliograph.controller import link_roles, role_words
+from heliograph.controller import link_ledgers, link_roles, role_words
 from heliograph.controller.cells import Mark
 from heliograph.controller.drivership import Active, Role, Seeking, Standby
 from heliograph.controller.link_roles import Failed, LinkRoles, Prepared, RoleEvent, StoodDown
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.model.claims import Claim, Claimant, Claims
-from heliograph.model.errors import ClusterUnreachable, ConfigError
+from heliograph.model.errors import BrokerRefused, ClusterUnreachable, ConfigError
+from heliograph.model.events import Event
+from heliograph.model.ledger import LEDGER_TOPIC
 from heliograph.model.occurrence_log import logged
 from heliograph.model.partition import TopicPartition
 from heliograph.model.states import StopReason
+from heliograph.wire.error_codes import ErrorCode
 
 from ..cluster.election_world import ALL, Run
 from ..cluster.election_world import World as ElectionWorld
+from .memory_logs import MemoryLog
 from .observed import (
     LINK,
     NYC_ID,
@@ -55,8 +60,9 @@ class Story:
         self.clusters = clusters or FakeClusters(*looks or [observed()])
         self.events: list[RoleEvent] = []
         self.drivership = FakeDrivership(at_start=None)
+        self.outbox = logged()
         self.roles = LinkRoles(
-            self.clusters.made, {NAME: (SF_ID, NYC_ID)}, self.events.append, logged(), self.drivership.make
+            self.clusters.made, {NAME: (SF_ID, NYC_ID)}, self.events.append, self.outbox, self.drivership.make
         )
         self.roles.start()
 
@@ -611,3 +617,25 @@ async def test_a_link_is_held_as_long_as_it_is_granted_and_leased() -> None:
     played.drivership.granted = {NAME: 3.0}
     played.tell(Standby(active="there (pid 7)"))
     assert not roles.holds(NAME)
+
+
+class Unwritable(MemoryLog):
+    """`code`: what every append is refused with."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__()
+        self.code = code
+
+    async def append(self, records: Sequence[Pair]) -> None:  # noqa: ARG002
+        raise BrokerRefused("nothing is taken", code=self.code)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NOT_ENOUGH_REPLICAS])
+async def test_a_ledger_that_takes_no_rows_stops_no_link(
+    monkeypatch: pytest.MonkeyPatch, code: ErrorCode
+) -> None:
+    monkeypatch.setattr(link_ledgers, "AWAY_LIMIT_S", 0.0)
+    played = Story()
+    played.clusters.logs.logs[LEDGER_TOPIC] = Unwritable(code)
+    await played.elected(4)
+    assert played.outbox.counts[Event.NO_LEDGER] == 1

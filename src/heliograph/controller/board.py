@@ -136,21 +136,25 @@ class Board:
         left: Iterable[LeavePartition] = (),
         awaited: Iterable[AwaitPartition] = (),
         paused: Iterable[PausePartition] = (),
+        *,
+        written: bool = False,
     ) -> list[RefusePartition]:
-        """A link's rows, as planned just now; the refusals of those that were not stopped before."""
+        """A link's rows, as planned just now; the refusals of those that were not stopped before. `written`: what a
+        lane has stopped is written down, and so part of the plan, unless somebody has resolved it since."""
         known = {key: row for key, row in self.rows.items() if key.link == link}
         for key in known:
             self._uncount(key)
             self._stopped.pop(key, None)
             del self.rows[key]
         for row in (*map(_pending, copies), *map(_left, left), *map(_awaited, awaited)):
-            self._put(_continued(known.get(row.partition), row))
+            self._put(_continued(known.get(row.partition), row, anew=written))
         told = []
         for each in paused:
             self._put(_continued(known.get(each.partition), _paused(each), anew=True))
         for refusal in refusals:
             before, row = known.get(refusal.partition), _refused(refusal)
-            self._put(_continued(before, row) if before and _stopped_by_lane(before) else row)
+            kept = before is not None and _stopped_by_lane(before) and not written
+            self._put(_continued(before, row) if kept else row)
             if before is None or before.state is not PartitionState.STOPPED:
                 told.append(refusal)
         return told

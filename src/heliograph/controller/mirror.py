@@ -248,7 +248,10 @@ class Mirror:
         assert self._keeper is not None
         assert self._roles is not None
         assert self._commands is not None
-        adopted = self.board.adopt(link, todo.copies, todo.refusals, todo.left, todo.awaited, todo.paused)
+        written = self._roles.ledgers.of(link) is not None
+        adopted = self.board.adopt(
+            link, todo.copies, todo.refusals, todo.left, todo.awaited, todo.paused, written=written
+        )
         self._tell_refused(adopted)
         self._tell_missing(todo.awaited)
         now = clock_of_waits()
