@@ -11,6 +11,7 @@ import pytest
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.log_reads import EARLIEST, LATEST
+from heliograph.controller.at_first import read_at_first
 from heliograph.controller.beginnings import Beginnings, resolve_beginnings
 from heliograph.controller.plan import CopyPartition, Plan
 from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
@@ -72,7 +73,8 @@ async def resolved(
 ) -> Beginnings:
     client = cast(ClusterClient, source or PlayedSource())
     todo = Plan(creations=(), copies=copies, refusals=(), warnings=())
-    return await resolve_beginnings(lambda _link: client, todo, lambda _link: recorded, NOW)
+    kept = {} if recorded is None else {LINK.name: read_at_first(recorded._state, SF_ID, LINK.name)}
+    return await resolve_beginnings(lambda _link: client, todo, kept, {LINK.name: {}}, NOW)
 
 
 async def goal_of(start: str, source: Source | None = None, **policy: Any) -> int:

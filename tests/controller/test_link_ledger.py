@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from heliograph.controller import link_ledger
+from heliograph.controller.at_first import AtFirst
 from heliograph.controller.ledger import Ledger
 from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.recorded_plan import paused_by, refuse_by_ledger
@@ -77,7 +78,7 @@ async def test_an_end_waits_for_what_is_recorded_but_not_for_ever() -> None:
 async def test_rows_of_a_topic_are_carried_on_under_the_term_and_those_of_links_are_left() -> None:
     ledger = await opened()
     await ledger.write([ledger.of_gaps(ORDERS), ledger.of_topic("orders", "orders", "src")])
-    await ledger.write([ledger.of_link({"orders": 1})])
+    await ledger.write(ledger.of_link(AtFirst(partitions={"orders": 1}, ids={})))
     await ledger.take_over(["orders"], 4)
     assert (ledger.term_of("orders"), ledger.term_of("clicks")) == (4, 0)
     assert ledger.recorded.term_above({"orders"}) == 4
