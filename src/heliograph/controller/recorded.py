@@ -59,7 +59,7 @@ class Recorded:
         return self.name(TopicPartition(topic, WHOLE_TOPIC), kind)
 
     def unreadable(self, topic: str) -> UnknownVersion | None:
-        return self._state.unreadable(topic)
+        return self._state.unreadable(topic, self.source_cluster_id)
 
     # -- partitions
 
@@ -90,13 +90,16 @@ class Recorded:
     def begin(self, where: TopicPartition, source_topic_id: str, start: str) -> int | None:
         """Where a new partition begins, if that was resolved for this source topic, and for what its link says."""
         fields = self._state.fields(self.name(where, RowKind.BEGIN))
-        if fields is None or (fields["source_topic_id"], fields.get("start")) != (source_topic_id, start):
+        if fields is None or (fields.get("source_topic_id"), fields.get("start")) != (source_topic_id, start):
             return None
-        return int(fields["goal"])
+        return _offset(fields.get("goal"))
 
     def accepted_loss(self, where: TopicPartition, topic_id: str) -> tuple[int, int] | None:
         fields = self._about(where, RowKind.LOSS, topic_id)
-        return None if fields is None else (int(fields["first_offset"]), int(fields["next_offset"]))
+        if fields is None:
+            return None
+        first_offset, next_offset = (_offset(fields.get(name)) for name in ("first_offset", "next_offset"))
+        return None if first_offset is None or next_offset is None else (first_offset, next_offset)
 
     def gaps_filled(self, where: TopicPartition, topic_id: str) -> bool:
         return self._about(where, RowKind.GAPS, topic_id) is not None
@@ -150,9 +153,9 @@ class Recorded:
         if fields is None:
             return None
         return Remirroring(
-            command_id=fields["id"],
-            target_topic_id=fields["target_topic_id"],
-            configs=dict(fields["configs"]),
+            command_id=_text(fields, "id"),
+            target_topic_id=_text(fields, "target_topic_id"),
+            configs=dict(fields.get("configs") or {}),
         )
 
     def to_remirror(self, topic: str) -> bool:
@@ -173,18 +176,18 @@ class Recorded:
     def source_topic_id(self, topic: str) -> str:
         """Of the source topic that was mirrored to this one; empty where that is not known."""
         fields = self._state.fields(self.topic_name(topic, RowKind.TOPIC))
-        return "" if fields is None else str(fields["source_topic_id"])
+        return "" if fields is None else _text(fields, "source_topic_id")
 
     def is_topic(self, topic: str, source_topic_id: str, target_topic_id: str) -> bool:
         """Whether it is written down that this source topic is mirrored to this target topic."""
         fields = self._state.fields(self.topic_name(topic, RowKind.TOPIC))
         ids = (source_topic_id, target_topic_id)
-        return fields is not None and (fields["source_topic_id"], fields["target_topic_id"]) == ids
+        return fields is not None and (fields.get("source_topic_id"), fields.get("target_topic_id")) == ids
 
     def topics_at_first(self, link: str) -> Mapping[str, int] | None:
         """The source's topics and how many partitions they had when the link first ran; None: it never did."""
         fields = self._state.fields(self.topic_name(link, RowKind.LINK))
-        return None if fields is None else dict(fields["topics"])
+        return None if fields is None else dict(fields.get("topics") or {})
 
     def rate(self, link: str) -> FillRate | None:
         """How fast gaps of the link were filled when that was last measured."""
