@@ -22,7 +22,7 @@ from ..support.topics import create_topic
 
 pytestmark = pytest.mark.kafka
 
-SOON_S = 15.0
+SOON_S = 30.0
 SAMPLE_S = 0.005
 
 

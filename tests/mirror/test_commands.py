@@ -198,6 +198,7 @@ async def test_a_target_topic_that_was_made_again_is_resumed(scene: Scene) -> No
     scene.assert_identical(41)
 
 
+@pytest.mark.slow  # a topic counts as gone after 15 s
 async def test_a_target_topic_that_was_deleted_is_created_again_when_it_is_resumed(scene: Scene) -> None:
     scene.write(40)
     async with plain_run(scene.settings()) as run, scene.operator() as operator:

@@ -39,7 +39,9 @@ def test_plan_and_status_tell_what_is_and_what_would_be(
     config = str(write_config(tmp_path, source=source, target=target, topics=[topic]))
 
     planned = ask("plan", config, "--check", "--json", code=1)
-    assert [link["gaps"]["text"] for link in planned["links"]] == ["markers (ALTER granted)"]
+    assert [link["gaps"]["text"] for link in planned["links"]] == [
+        "markers (ALTER granted), some 15,000 offsets/s"
+    ]
     assert planned["create"][0]["partitions"] == 2
     assert planned["create"][0]["configs"]["retention.ms"] == "7654321"
     assert [p["backlog"] for p in planned["partitions"]] == [30, 0]
