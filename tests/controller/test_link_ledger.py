@@ -176,3 +176,13 @@ async def test_a_row_of_a_later_version_refuses_its_topic_and_no_other() -> None
     assert why is not None
     assert why.reason is StopReason.LEDGER
     assert refuse_by_ledger(ledger.recorded, source_topic("clicks"), "clicks", None) is None
+
+
+async def test_the_stop_of_a_topic_that_was_made_again_counts_for_whichever_is_there() -> None:
+    """Metadata may still show the former one when the stop is written."""
+    ledger = await opened()
+    why = replace(refusal(partition()).why, reason=StopReason.RECREATED)
+    await ledger.write([ledger.of_stop(partition(), why)])
+    stop = ledger.recorded.stop(ORDERS, "the id of the new one")
+    assert stop is not None
+    assert stop.code == "recreated"

@@ -25,6 +25,7 @@ from heliograph.model.fill_way import FillWay
 from heliograph.model.hints import hint_for
 from heliograph.model.ledger import OF_LINKS, WHOLE_TOPIC, Fields, Row, RowKind, RowName
 from heliograph.model.partition import MirrorPartition, TopicPartition
+from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 
 AGAIN_S = 1.0
@@ -121,6 +122,9 @@ class LinkLedger:
         return self.row(where, RowKind.BEGIN, {**fields, "target_topic_id": self.target_id(where.topic)})
 
     def of_stop(self, key: MirrorPartition, why: Refused) -> Row:
+        # Metadata may still show the former topic when one was made again: that stop is about whichever is there.
+        recreated = why.reason is StopReason.RECREATED
+        topic_id = "" if recreated else self.target_id(key.target_topic)
         fields = {
             "code": str(why.reason),
             "message": why.message,
@@ -130,7 +134,7 @@ class LinkLedger:
             "at": _now(),
             "link": self._link,
             "source_topic": key.source_topic,
-            "target_topic_id": self.target_id(key.target_topic),
+            "target_topic_id": topic_id,
         }
         return self.row(key.target, RowKind.STOP, fields)
 
