@@ -9,6 +9,7 @@ alignment once. `--fault-seeds 20` runs 20 of them, and `--fault-seeds 20 -k see
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import random
 import signal
@@ -20,11 +21,13 @@ import pytest
 
 from heliograph.lab.cluster import LabCluster
 from tests.support.fault_scene import is_gone
-from tests.support.gap_scene import NODES, Fault, GapScene, Where
+from tests.support.gap_scene import GAP, LONG_GAP, NODES, Fault, GapScene, Where
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.faults, pytest.mark.slow]
 
 HEAP_MB = 256
+
+log = logging.getLogger(__name__)
 
 
 @pytest.fixture(scope="module")
@@ -72,13 +75,13 @@ def kill_driver(scene: GapScene, where: Where, struck: Callable[[], None]) -> No
 
 
 def freeze_driver(scene: GapScene, where: Where, struck: Callable[[], None]) -> None:
-    """Until the other run has the partition. Lanes of the frozen one go on meanwhile: they are about to be through with
-    the gap when the other takes over, and race with it over an alignment and over what is behind the gap."""
+    """Until the other run has the partition. Lanes of the frozen one go on meanwhile, and race with it."""
     run = scene.runs.active()
     standby = scene.runs.other(run)
     with _frozen(scene, run.pid):
         struck()
         scene.runs.wait(lambda: scene.runs.lane_pid(standby, *where) is not None, "taking over")
+        log.info("taken over while the target ends at %d", scene.bounds(where)[0].stop)
 
 
 def kill_broker(scene: GapScene, where: Where, struck: Callable[[], None]) -> None:
@@ -137,7 +140,7 @@ def test_faults_inside_of_fills_and_alignments_leave_one_whole_copy(
             scene.strike_alignment(fault)
         scene.let_alignment_be_quick()
         for fault in filling:
-            scene.strike_fill(fault)
+            scene.strike_fill(fault, LONG_GAP if fault is freeze_driver else GAP)
         scene.finish()
 
 

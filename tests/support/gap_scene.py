@@ -4,7 +4,7 @@ far above 0, three target brokers, and two runs of one link, of which one stands
 Owns them all, what an independent client sees of how far the target is, and the rule that a fault strikes inside: of a
 gap that is being filled, or of an alignment, while 20 to 80 % of the topic are copied. Must not know the faults.
 
-    a topic with a gap:  │ committed, 25 % │ aborted, 50 %: the gap │ committed, 25 % │ what comes meanwhile
+    a topic with a gap:  │ committed │ aborted, half of it or more: the gap │ committed │ what comes meanwhile
 
 Nobody reads past a transaction that is open: all is in the source's log when the long one is aborted. From then on a
 target that ends inside of the gap is a gap that is being filled, however quick the machine is.
@@ -44,8 +44,10 @@ STARTS_AT = range(25_000_000, 35_000_000)
 # For each broker while the alignment is struck at: 60 KB are 100,000 offsets, so it takes a minute and a half.
 ALIGNED_BYTES_PER_S = 200_000
 AROUND, GAP = 12_000, 24_000  # records of a partition before and after its gap; offsets of the gap
-# Of a gap or an alignment, where a fault may begin: it must still be inside when it has struck.
-FIRST_PART, LAST_PART = 0.22, 0.7
+LONG_GAP = 700_000  # it takes longer to fill than another run takes to notice that the active one is gone
+# Of a gap or an alignment, where a fault may begin, each at a part of its own in the first range: it must still be
+# inside when it has struck.
+FIRST_PARTS, LAST_PART = (0.22, 0.5), 0.7
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 LIMIT_S = 120.0
 OPEN_LIMIT_MS = 600_000  # a transaction that waits for its end must not be aborted by the source before
@@ -80,9 +82,9 @@ class GapScene:
         self.targets = targets
         self._sources = sources
         self._source, self._target = sources.bootstrap_servers, targets.bootstrap_servers
-        self._seed = seed
+        self._dice = random.Random(seed)
         self._starts = f"{name}-starts"
-        self._starts_at = random.Random(seed).choice(STARTS_AT)
+        self._starts_at = self._dice.choice(STARTS_AT)
         self._gap_topics = [f"{name}-gap-{number}" for number in range(gaps)]
         self._unused = list(self._gap_topics)
         self._struck: Broker | None = None
@@ -90,7 +92,11 @@ class GapScene:
         self._create_topics()
         config = write_config(place, source=self._source, target=self._target, topics=self.topics)
         self.runs = TwoRuns(config, place)
-        settings = {"compression.type": "lz4", "transaction.timeout.ms": OPEN_LIMIT_MS}
+        settings = {
+            "compression.type": "lz4",
+            "transaction.timeout.ms": OPEN_LIMIT_MS,
+            "queue.buffering.max.messages": LONG_GAP,
+        }
         self._writers = [
             TransactionalWriter(self._source, name, **settings) for name in ("committing", "aborting")
         ]
@@ -159,6 +165,7 @@ class GapScene:
 
     def strike_alignment(self, fault: Fault) -> None:
         wheres = self._partitions(self._starts)
+        first_part = self._dice.uniform(*FIRST_PARTS)
 
         def look() -> list[Inside]:
             row_of = {where: self.runs.row(self.runs.active(), *where) for where in wheres}
@@ -171,22 +178,23 @@ class GapScene:
                 )
                 for where in wheres
                 if (aligning := row_of[where].get("aligning")) is not None
-                and FIRST_PART * self._starts_at < logs[where].stop < LAST_PART * self._starts_at
+                and first_part * self._starts_at < logs[where].stop < LAST_PART * self._starts_at
                 and logs[where].start > 0
             ]
 
         self._strike(fault, look)
 
-    def strike_fill(self, fault: Fault) -> None:
+    def strike_fill(self, fault: Fault, gap_offsets: int = GAP) -> None:
         topic = self._unused.pop()
-        gaps = self._write_gaps(topic)
+        gaps = self._write_gaps(topic, gap_offsets)
+        first_part = self._dice.uniform(*FIRST_PARTS)
 
         def look() -> list[Inside]:
             ends = [log.stop for log in self.bounds(*gaps)]
             return [
                 Inside(where, gap, f"gap [{gap.start}, {gap.stop})")
                 for end, (where, gap) in zip(ends, gaps.items(), strict=True)
-                if FIRST_PART * len(gap) < end - gap.start < LAST_PART * len(gap)
+                if first_part * len(gap) < end - gap.start < LAST_PART * len(gap)
             ]
 
         _, aborting = self._writers
@@ -199,7 +207,7 @@ class GapScene:
         aborting.abort()
         self._strike(fault, look)
 
-    def _write_gaps(self, topic: str) -> dict[Where, range]:
+    def _write_gaps(self, topic: str, length: int) -> dict[Where, range]:
         """All but the end of the transaction that makes the gaps."""
         committing, aborting = self._writers
         wheres = self._partitions(topic)
@@ -208,12 +216,12 @@ class GapScene:
         committing.commit()
         starts = self._settled_ends(wheres)
         for where in wheres:
-            aborting.write(topic, GAP, where.partition)
+            aborting.write(topic, length, where.partition)
         for where in wheres:
             committing.write(topic, AROUND, where.partition)
         committing.commit()
         self._transactions.also_to(wheres)
-        return {where: range(start, start + GAP) for where, start in zip(wheres, starts, strict=True)}
+        return {where: range(start, start + length) for where, start in zip(wheres, starts, strict=True)}
 
     def _settled_ends(self, wheres: list[Where]) -> list[int]:
         """The source's ends, once no transaction is open: a commit returns before its markers are in the log."""
@@ -231,7 +239,7 @@ class GapScene:
 
         def is_inside() -> bool:
             found[:] = look()
-            return bool(found)
+            return bool(found) and self._share(found[0].where.topic) >= LEAST
 
         self.runs.wait(is_inside, "partition inside")
         where, offsets, of = found[0]
