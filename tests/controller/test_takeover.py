@@ -152,16 +152,16 @@ async def test_a_goal_that_cannot_be_written_leaves_the_link_unprepared(
 async def test_marks_are_erased_before_the_link_is_ready_and_count_once(ledger: bool) -> None:
     story = Story(refuses=None if ledger else DENIED)
     story.group.committed = {ORDERS: mark(clear_in_s=2.5)}
-    assert (await story.take()).clear_in_s == {partition(): 2.5}
+    assert (await story.take()).marks == {partition(): (5, 2.5)}
     assert "clean" not in story.group.committed[ORDERS].text
-    assert (await story.take()).clear_in_s == {}
+    assert (await story.take()).marks == {}
 
 
 @pytest.mark.parametrize("ledger", [True, False])
 async def test_a_mark_of_a_log_that_has_moved_on_is_erased_and_does_not_count(ledger: bool) -> None:
     story = Story(refuses=None if ledger else DENIED)
     story.group.committed = {ORDERS: mark(end=4)}
-    assert (await story.take()).clear_in_s == {}
+    assert (await story.take()).marks == {}
     assert "clean" not in story.group.committed[ORDERS].text
 
 

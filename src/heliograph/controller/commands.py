@@ -78,6 +78,11 @@ class Commands:
         for command in ledger.recorded.commands():
             self.take(command)
 
+    @property
+    def busy(self) -> bool:
+        """Something that was wanted is not done yet."""
+        return bool(self._tasks)
+
     def stood_down(self, link: str) -> None:
         """What was begun is for whoever is active now."""
         self._links.discard(link)

@@ -95,6 +95,10 @@ class LaneKeeper:
         """No lane has it."""
         return self._placement.is_free(partition)
 
+    def knows(self, partition: MirrorPartition) -> bool:
+        """A lane has it, or may have had it."""
+        return self._placement.knows(partition)
+
     def clear_in_s(self, partition: MirrorPartition, now: float) -> float:
         """For how long something that was sent there may still arrive."""
         return max(self._placement.over_at(partition) - now, 0.0)

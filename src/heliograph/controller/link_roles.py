@@ -39,12 +39,11 @@ TRY_AGAIN_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A link is ours, and ready. `clear_in_s`: of partitions whose last holder has drained, when nothing can be on its
-    way any more."""
+    """A link is ours, and ready. `marks`: of partitions that their last holder has drained."""
 
     link: str
     todo: Plan
-    clear_in_s: Mapping[MirrorPartition, float] = field(default_factory=dict)
+    marks: Mapping[MirrorPartition, Mark] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +310,7 @@ class LinkRoles:
                     self._stand_behind(link, holders_of(todo))
                 else:
                     tell_active(self._outbox, link, term.generation, todo)
-                self._on_event(Prepared(link, todo, ready.clear_in_s))
+                self._on_event(Prepared(link, todo, ready.marks))
                 return
 
     def _held_by(self, term: Active) -> HeldBy:

@@ -102,12 +102,14 @@ class Mirror:
         self.ui_address: str | None = None
         self.phase = "connecting"
         self._until_caught_up = until_caught_up
+        self._ends_by_itself = until_caught_up
         self._on_tick = on_tick
         self._stop = asyncio.Event()
         self._events: asyncio.Queue[MirrorEvent] = asyncio.Queue()
         self._make_drivership = make_drivership
         self._roles: LinkRoles | None = None
-        self._adopted: dict[str, Plan] = {}  # links that are prepared
+        self._adopted: dict[str, Plan] = {}  # links that are prepared,
+        self._marks: dict[str, Mapping[MirrorPartition, Mark]] = {}  # and how their last holders left them
         self._keeper: LaneKeeper | None = None
         self._commands: Commands | None = None
         self._writer: EventWriter | None = None
@@ -179,7 +181,9 @@ class Mirror:
         if self._stop.is_set():
             return
         waits = bool(todo.paused) and not self._until_caught_up  # until an operator resumes them
-        if todo.copies or waits or self._is_anything_wanted(todo):
+        wanted = bool(todo.copies) or waits or self._is_anything_wanted(todo)
+        self._ends_by_itself = self._until_caught_up or not wanted
+        if wanted or self._is_anything_unrecorded(todo):
             self._roles = self._elect()
             await self._start_lanes(self._starting, max(len(todo.copies), 1))
 
@@ -235,6 +239,17 @@ class Mirror:
         topics = {(key.link, key.target_topic) for key in idle}
         return any(self._ledgers[link].recorded.is_wanted(topic) for link, topic in topics)
 
+    def _is_anything_unrecorded(self, todo: Plan) -> bool:
+        """Whether a partition has stopped and no ledger says so yet, where there can be one."""
+        return any(
+            each.why.reason not in CONDITIONS and not self._is_recorded(each.partition)
+            for each in todo.refusals
+        )
+
+    def _is_recorded(self, key: MirrorPartition) -> bool:
+        topic_id = self._clusters.target(key.link).metadata.identity(key.target_topic)
+        return self._ledgers[key.link].recorded.stop(key.target, topic_id) is not None
+
     # -- which links are ours
 
     def _elect(self) -> LinkRoles:
@@ -244,7 +259,7 @@ class Mirror:
         roles.start()
         return roles
 
-    def _prepared(self, link: str, todo: Plan, clear_in_s: Mapping[MirrorPartition, float]) -> None:
+    def _prepared(self, link: str, todo: Plan, marks: Mapping[MirrorPartition, Mark]) -> None:
         assert self._keeper is not None
         assert self._roles is not None
         assert self._commands is not None
@@ -257,10 +272,11 @@ class Mirror:
         now = clock_of_waits()
         # Lanes of the driver before us may go on for a while, and what they sent may arrive even later.
         clear_at = now + ALIVE_S + self._clusters.flight_s(link)
-        sooner = {key: now + wait_s for key, wait_s in clear_in_s.items()}
+        sooner = {key: now + mark.clear_in_s for key, mark in marks.items()}
         self._keeper.adopt(link, todo.copies, clear_at, {c.topic for c in todo.creations}, sooner)
         self._roles.grant(link)
         self._adopted[link] = todo
+        self._marks[link] = marks
         self._record_refusals(link, todo.refusals)
         self._commands.ready(link)
 
@@ -275,6 +291,7 @@ class Mirror:
         assert self._commands is not None
         self._commands.stood_down(link)
         self._adopted.pop(link, None)
+        self._marks.pop(link, None)
         if active is not None:
             self.board.stand_by(link, active)
         self._keeper.drop(link)
@@ -359,8 +376,12 @@ class Mirror:
             if now >= watch_at:
                 self._keeper.watch(now)
                 watch_at = now + WATCH_S
-            if self._until_caught_up and self._adopted_all and self.board.finished:
+            if self._ends_by_itself and self._adopted_all and self.board.finished and not self._is_busy:
                 return
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._commands is not None and self._commands.busy
 
     @property
     def _adopted_all(self) -> bool:
@@ -391,8 +412,8 @@ class Mirror:
         assert self._keeper is not None
         now = clock_of_waits()
         match event:
-            case Prepared(link, todo, clear_in_s):
-                self._prepared(link, todo, clear_in_s)
+            case Prepared(link, todo, marks):
+                self._prepared(link, todo, marks)
             case Commanded(command):
                 assert self._commands is not None
                 self._commands.take(command)
@@ -507,7 +528,14 @@ class Mirror:
         if self._keeper is None or self._roles is None:
             return
         now = clock_of_waits()
-        marks = {
+        # What no lane of ours had, because it is stopped or paused, is as it was left to us.
+        untouched = {
+            key: Mark(mark.end, self._keeper.clear_in_s(key, now))
+            for marks in self._marks.values()
+            for key, mark in marks.items()
+            if not self._keeper.knows(key)
+        }
+        drained = {
             key: Mark(row.next_offset, self._keeper.clear_in_s(key, now))
             for key, row in self.board.rows.items()
             if row.compared
@@ -517,7 +545,7 @@ class Mirror:
         }
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(MARKS_LIMIT_S):
-                await self._roles.leave_marks(marks)
+                await self._roles.leave_marks(untouched | drained)
 
     async def _drain(self, engine: Lanes) -> bool:
         """Whether every lane has ended."""

@@ -128,6 +128,10 @@ class Placement:
         place = self._places.get(partition)
         return place is None or place.holder is None
 
+    def knows(self, partition: MirrorPartition) -> bool:
+        """It was to be copied since this run began."""
+        return partition in self._places
+
     def over_at(self, partition: MirrorPartition) -> float:
         """When nothing that was sent there can still arrive; of what a lane holds, as of when it was given."""
         place = self._places.get(partition)

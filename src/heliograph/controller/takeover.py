@@ -37,10 +37,10 @@ _DENIED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """`clear_in_s`: of partitions whose last holder has drained, when nothing can be on its way any more."""
+    """`marks`: of partitions that their last holder has drained."""
 
     todo: Plan
-    clear_in_s: Mapping[MirrorPartition, float] = field(default_factory=dict)
+    marks: Mapping[MirrorPartition, Mark] = field(default_factory=dict)
 
 
 class Takeover:
@@ -81,7 +81,7 @@ class Takeover:
         if ledger is not None:
             self._ledgers.ready(link)
         marks = begun.marks if begun is not None else {}
-        return Ready(todo=todo, clear_in_s=_clear_in(snapshot, keys, marks))
+        return Ready(todo=todo, marks=_marks_of(snapshot, keys, marks))
 
     async def _begin(
         self, link: str, member: str, ledger: LinkLedger | None, held: Collection[TopicPartition]
@@ -181,9 +181,9 @@ def _topic_rows(ledger: LinkLedger, snapshot: LinkSnapshot, todo: Plan) -> list[
     ]
 
 
-def _clear_in(
+def _marks_of(
     snapshot: LinkSnapshot, keys: Collection[MirrorPartition], marks: Mapping[TopicPartition, Mark]
-) -> dict[MirrorPartition, float]:
+) -> dict[MirrorPartition, Mark]:
     """A mark counts if the log ends where it did then: a run of a version that knows no marks may have been there."""
     ends = {
         (topic.name, number): sight.target.end
@@ -192,7 +192,7 @@ def _clear_in(
         if sight.target is not None
     }
     return {
-        key: marks[key.target].clear_in_s
+        key: marks[key.target]
         for key in keys
         if key.target in marks and marks[key.target].end == ends.get((key.source_topic, key.partition))
     }
