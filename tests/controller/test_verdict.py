@@ -41,6 +41,16 @@ def test_a_loss_is_admitted_where_it_is_accepted() -> None:
     assert by_policy.lost_to == 60
 
 
+def test_that_records_are_gone_is_certain_behind_a_gap_too_and_all_else_is_left_to_the_lane() -> None:
+    refused = judge(replace(BEHIND, ends_in_gap=True), OURS, aligns=True)
+    assert isinstance(refused, Refused)
+    assert refused.reason is StopReason.LOST
+    assert judge(replace(BEHIND, ends_in_gap=True), OURS, aligns=True, accepted_loss=(50, 60)) is None
+    fine = replace(mirrored_sight(source_end=100, target_end=50), ends_in_gap=True)
+    assert judge(fine, OURS, aligns=True) is None
+    assert judge(replace(fine, target=span(0, 150)), OURS, aligns=True) is None
+
+
 def test_a_plan_asks_the_policy_whether_a_loss_is_accepted_and_counts_nothing_that_is_gone() -> None:
     link = replace(LINK, policy=replace(LINK.policy, on_loss=OnLoss.CONTINUE))
     seen = snapshot(source_topic(sights=[BEHIND]), targets=[target_topic()])

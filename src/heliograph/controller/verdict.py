@@ -58,7 +58,7 @@ def judge(
     """None: it could not be seen, or not well enough. It is given to its lane all the same, which waits for it and
     judges then: a lane reads what is before markers, knows whether sequences may lag behind offsets, and whether
     fillers are the source's own. `begin_at`, `accepted_loss`, `on_loss`: as in `PartitionFacts`."""
-    if sight.source is None or sight.unreadable is not None or sight.ends_in_gap:
+    if sight.source is None or sight.unreadable is not None:
         return None
     target = sight.target
     if target and sight.ends_in_filler and target.end > goal_of(begin_at, sight.source.start):
@@ -70,8 +70,8 @@ def judge(
             target_start=target.start if target else 0,
             target_end=target.end if target else 0,
             producer_id=own_id,
-            last_batch=sight.last_batch,
-            last_sequence=sight.producer.last_sequence if sight.producer else None,
+            last_batch=None if sight.ends_in_gap else sight.last_batch,
+            last_sequence=sight.producer.last_sequence if sight.producer and not sight.ends_in_gap else None,
             last_is_filler=sight.ends_in_filler,
             aligns=aligns,
             begin_at=begin_at,
@@ -79,6 +79,8 @@ def judge(
             on_loss=on_loss,
         )
     )
+    if sight.ends_in_gap:  # that records are gone is certain all the same
+        return verdict if isinstance(verdict, Refused) and verdict.reason is StopReason.LOST else None
     left_to_lane = isinstance(verdict, Refused) and verdict.reason is StopReason.SEQUENCE
     return None if left_to_lane else verdict
 
