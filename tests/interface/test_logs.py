@@ -39,6 +39,23 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return captured.err.splitlines()
 
 
+def test_progress_has_the_form_of_the_log_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(Level.error)
+    logs.show_progress("copying: 5 records", {"copied": 5})
+    assert lines(capsys) == ["copying: 5 records"]
+    logs.configure(form=LogFormat.json)
+    logs.show_progress("copying: 5 records", {"copied": 5})
+    (line,) = lines(capsys)
+    said = json.loads(line)
+    assert datetime.fromisoformat(said.pop("at")).tzinfo is not None
+    assert said == {
+        "level": "info",
+        "logger": logs.PROGRESS,
+        "message": "copying: 5 records",
+        "copied": 5,
+    }
+
+
 def test_a_line_for_people_has_the_code_before_the_words(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure()
     log.warning("lane %d is gone", 3, extra={"event": Event.LANE_GONE})

@@ -200,12 +200,22 @@ def test_of_many_partitions_only_what_is_lost_is_all_shown(
         (("remirror", "orders:0"), "only the whole topic"),
         (("list", "other-link"), "the config has no link other-link"),
         (("list", "--state", "asleep"), "asleep"),
+        (("list", "--code", "asleep"), "asleep"),
+        (("list", "--topic", "payments"), "does not mirror topic payments"),
         (("pause", "-f", "absent.yaml", "orders"), "absent.yaml does not exist"),
     ],
 )
 def test_wrong_use_exits_2(words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*words) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("world")
+def test_only_commands_that_take_all_topics_offer_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (run("pause"), run("remirror")) == (2, 2)
+    of_pause, of_remirror = [line for line in capsys.readouterr().err.splitlines() if "hint" in line]
+    assert "--all" in of_pause
+    assert "--all" not in of_remirror
 
 
 def test_the_list_begins_with_a_summary_and_shows_fifty_rows(

@@ -7,6 +7,7 @@
     ├── ClusterUnreachable             a cluster does not answer as Kafka           exit 3
     ├── EngineLost                     Spark's JVM or session is gone               exit 4
     ├── LabError                       a cluster of the lab did not start or stop   exit 1
+    ├── OutputLost                     a result could not be written                exit 1
     ├── ProtocolError                  bytes that are not what Kafka's protocol says
     │   ├── CorruptBatch               a record batch whose checksum or shape is wrong
     │   └── DecompressionLimit         a record batch that decompresses to more than we take
@@ -64,6 +65,12 @@ class EngineLost(HeliographError):
 
 
 class LabError(HeliographError):
+    exit_code = 1
+
+
+class OutputLost(HeliographError):
+    """A result could not be written: a full disk, for example."""
+
     exit_code = 1
 
 

@@ -47,21 +47,28 @@ class Aim:
         return replace(self.link, topics=tuple(re.escape(each.name) for each in self.topics))
 
 
-def take_aim(links: Sequence[Link], words: Sequence[str], *, everything: bool = False) -> Aim:
-    """`everything`: all topics of the link, so that none is named."""
+def take_aim(links: Sequence[Link], words: Sequence[str], *, everything: bool | None = None) -> Aim:
+    """`everything`: all topics of the link, so that none is named; None: the command cannot mean them."""
     link, named = _link(links, words)
     if everything and named:
         raise UsageError(f"both --all and {' '.join(named)}", hint="name topics, or say --all")
     if not everything and not named:
-        raise UsageError("no topic is named", hint=f"{_EXAMPLE}; --all means every topic of the link")
+        or_all = "" if everything is None else "; --all means every topic of the link"
+        raise UsageError("no topic is named", hint=_EXAMPLE + or_all)
     topics = parse_topics(named)
-    for each in topics:
-        if not link.matches(each.name):
-            raise UsageError(
-                f"link {link.name} does not mirror topic {each.name}",
-                hint=f"see links.{link.name}.topics and exclude in the config; {_EXAMPLE}",
-            )
+    check_mirrored([link], topics)
     return Aim(link=link, topics=topics)
+
+
+def check_mirrored(links: Sequence[Link], topics: Iterable[NamedTopic]) -> None:
+    """One of the links must select each of them."""
+    names = ", ".join(link.name for link in links)
+    for each in topics:
+        if not any(link.matches(each.name) for link in links):
+            raise UsageError(
+                f"link {names} does not mirror topic {each.name}",
+                hint=f"see topics and exclude of link {names} in the config; {_EXAMPLE}",
+            )
 
 
 def _link(links: Sequence[Link], words: Sequence[str]) -> tuple[Link, Sequence[str]]:

@@ -16,6 +16,8 @@ import typer
 
 from heliograph.model.occurrence import Occurrence
 
+PROGRESS = "heliograph.progress"
+
 
 class Level(StrEnum):
     debug = "debug"
@@ -77,6 +79,20 @@ def configure(level: Level = Level.info, form: LogFormat = LogFormat.text) -> No
 
 def debugging() -> bool:
     return logging.getLogger("heliograph").isEnabledFor(logging.DEBUG)
+
+
+def show_progress(sentence: str, figures: dict[str, Any]) -> None:
+    """One line on stderr in the form of the log lines; it is no event, and no level hides it."""
+    line = sentence
+    if writes_json():
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = json.dumps({"at": at, "level": "info", "logger": PROGRESS, "message": sentence, **figures})
+    print(line, file=sys.stderr, flush=True)
+
+
+def writes_json() -> bool:
+    ours = [each for each in logging.getLogger().handlers if isinstance(each, _StderrHandler)]
+    return any(isinstance(each.formatter, _JsonFormatter) for each in ours)
 
 
 def _set_level(level: Level | None) -> Level | None:

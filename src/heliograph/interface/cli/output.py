@@ -6,6 +6,7 @@ Owns `-o` and `--json`. Must not know what is printed: a command gives plain dat
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from enum import StrEnum
@@ -14,6 +15,8 @@ from typing import Annotated, TypeVar
 import typer
 import yaml
 from rich.console import Console, RenderableType
+
+from heliograph.model.errors import OutputLost
 
 Value = TypeVar("Value")
 
@@ -38,6 +41,20 @@ def chosen(output: Format, as_json: bool) -> Format:
 
 def emit(value: Value, form: Format, table: Callable[[Value], RenderableType]) -> None:
     """Print plain data (dicts, lists, text, numbers) in the form that was asked for."""
+    try:
+        _write(value, form, table)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise  # who read it has enough
+    except OSError as problem:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes the rest when it ends
+        raise OutputLost(
+            f"the result cannot be written to stdout: {problem.strerror}",
+            hint="make room; a command that changes something has done so: `heliograph topics list` shows it",
+        ) from problem
+
+
+def _write(value: Value, form: Format, table: Callable[[Value], RenderableType]) -> None:
     if form is Format.json:
         sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
     elif form is Format.yaml:

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
+from heliograph.interface.cli import logs
 from heliograph.model.events import Severity, severity_of
 from heliograph.model.states import STANDING_BY
 
@@ -22,7 +23,7 @@ Show = Callable[[Any], None]
 
 @contextmanager
 def display_for() -> Iterator[Show]:
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and not logs.writes_json():
         with _panel() as show:
             yield show
     else:
@@ -80,7 +81,7 @@ class _Lines:
         moved = seen != self._last and now - self._said_at >= LINE_EVERY_S
         if changed_phase or moved:
             self._last, self._said_at = seen, now
-            print(sentence(seen), file=sys.stderr, flush=True)
+            logs.show_progress(sentence(seen), seen)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from heliograph.interface.config_file import find_config, read_settings
 from heliograph.model.errors import ClusterUnreachable, UsageError
 from heliograph.model.link import Link
 from heliograph.model.settings import Settings
-from heliograph.model.states import PartitionState
+from heliograph.model.states import PartitionState, StopReason
 
 if TYPE_CHECKING:
     from heliograph.operations.decision import CommandLine, Decision
@@ -63,7 +63,7 @@ States = Annotated[
     list[PartitionState] | None, typer.Option("--state", help="Partitions in this state only; repeatable.")
 ]
 Codes = Annotated[
-    list[str] | None,
+    list[StopReason] | None,
     typer.Option("--code", metavar="CODE", help="Partitions that stopped with this code only; repeatable."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
@@ -89,12 +89,13 @@ def list_command(
 
     Works with no mirror running: stops and pauses are recorded on the target. Exit 3 if a cluster is away.
     """
-    from heliograph.operations.aim import parse_topics
+    from heliograph.operations.aim import check_mirrored, parse_topics
     from heliograph.operations.listing import Filter, list_document
 
     settings = read_settings(find_config(None, config))
     links = _chosen_links(settings.links, link)
     filters = Filter(states=state or (), codes=code or (), topics=parse_topics(topic or ()))
+    check_mirrored(links, filters.topics)
     now = datetime.now(UTC)
     seen, problems = _look_at_links(settings, links, now)
     for problem in problems:
@@ -242,7 +243,7 @@ def _record(settings: Settings, decision: Decision) -> Done:
 # --
 
 
-def _filter(state: list[PartitionState] | None, code: list[str] | None) -> Filter:
+def _filter(state: list[PartitionState] | None, code: list[StopReason] | None) -> Filter:
     from heliograph.operations.listing import Filter
 
     return Filter(states=state or (), codes=code or ())
