@@ -174,12 +174,41 @@ async def test_a_source_topic_that_was_made_again_stops_and_is_mirrored_anew(sce
         await run.task  # nothing is left to do
         assert {row.reason for row in run.rows} == {StopReason.RECREATED}
     async with scene.operator() as operator:
+        assert await operator.stop_code() == StopReason.RECREATED
         command = await operator.command(Wish.REMIRROR, loses={0: (0, 40)})
-        async with plain_run(scene.settings()) as run:
+        async with plain_run(scene.settings(), until_caught_up=True) as run:
             answer = await operator.answer(command)
             assert answer.outcome is Outcome.APPLIED, answer
-            await run.caught_up()
+            await run.task  # not before that
     scene.assert_identical(60)
+
+
+async def test_a_remirror_holds_all_that_the_topic_held_whatever_start_the_config_says_by_now(
+    scene: Scene,
+) -> None:
+    scene.write(30)
+    async with plain_run(scene.settings()) as run:
+        await run.caught_up()
+    scene.write(10, seed=1)
+    async with plain_run(scene.settings(start="latest")) as run, scene.operator() as operator:
+        await run.caught_up()
+        answer = await operator.answer(await operator.command(Wish.REMIRROR))
+        assert answer.outcome is Outcome.APPLIED, answer
+        await run.caught_up()
+    scene.assert_identical(40)
+
+
+async def test_a_remirror_begins_where_the_mirror_began(scene: Scene) -> None:
+    scene.write(30)
+    async with plain_run(scene.settings(start="latest")) as run:
+        await run.caught_up()
+    scene.write(20, seed=1)
+    async with plain_run(scene.settings(start="-7d")) as run, scene.operator() as operator:
+        await run.caught_up()
+        answer = await operator.answer(await operator.command(Wish.REMIRROR))
+        assert answer.outcome is Outcome.APPLIED, answer
+        await run.caught_up()
+    assert scene.offsets(scene.target) == list(range(30, 50))
 
 
 async def test_a_target_topic_that_was_made_again_is_resumed(scene: Scene) -> None:

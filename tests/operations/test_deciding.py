@@ -233,6 +233,24 @@ def test_lost_is_what_the_source_does_not_hold(
     assert lost_of(span(*target), span(*source) if source else None) == lost
 
 
+def test_what_may_differ_is_counted_as_lost_and_called_so() -> None:
+    (draft,) = remirror(look(FINE, rows=[stop_row(code="foreign")])).drafts
+    words = (
+        "  partition 0 holds 90 offsets; offsets 0 to 89 (90) may differ from the source's: counted as lost"
+    )
+    assert draft.shown[1] == words
+
+
+def test_where_a_partition_begins_again_is_shown() -> None:
+    link = replace(LINK, policy=replace(LINK.policy, start="latest"))
+    seen = look(sight((0, 100), (40, 90)))
+    seen = replace(seen, snapshot=replace(seen.snapshot, link=link))
+    (draft,) = remirror(seen).drafts
+    assert (
+        draft.shown[1] == "  partition 0 holds 50 offsets; the source holds them all; it begins at 40 again"
+    )
+
+
 def test_a_source_that_was_cut_at_both_ends_is_one_range_in_the_command() -> None:
     (draft,) = remirror(look(sight((10, 60), (5, 90)))).drafts
     assert draft.loses == {0: (5, 90)}

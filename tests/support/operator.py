@@ -24,6 +24,7 @@ from heliograph.lab.cluster import LabCluster
 from heliograph.model.clock import time_of_day
 from heliograph.model.command import Command, Outcome, Ranges, Subject, Wish
 from heliograph.model.ledger import WHOLE_TOPIC
+from heliograph.model.partition import TopicPartition
 from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.policy import LinkPolicy
 from heliograph.model.settings import Settings
@@ -71,9 +72,19 @@ class Operator:
         await self._ledger.command([command])
         return command
 
+    @property
+    def _recorded(self) -> Recorded:
+        return Recorded(self._ledger.state, self._ledger.commands, self._source_cluster_id)
+
+    async def stop_code(self, partition: int = 0) -> str | None:
+        """Of the stop that is written down."""
+        await self._ledger.open()
+        stop = self._recorded.stop(TopicPartition(self._topic, partition), await self.topic_id())
+        return stop.code if stop is not None else None
+
     async def answer(self, command: Command) -> Answer:
         """The last word on it."""
-        recorded = Recorded(self._ledger.state, self._ledger.commands, self._source_cluster_id)
+        recorded = self._recorded
         async with asyncio.timeout(ANSWER_LIMIT_S):
             while True:
                 await self._ledger.catch_up()

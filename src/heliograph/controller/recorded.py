@@ -90,9 +90,13 @@ class Recorded:
     def begin(self, where: TopicPartition, source_topic_id: str, start: str) -> int | None:
         """Where a new partition begins, if that was resolved for this source topic, and for what its link says."""
         fields = self._state.fields(self.name(where, RowKind.BEGIN))
-        if fields is None or (fields.get("source_topic_id"), fields.get("start")) != (source_topic_id, start):
-            return None
-        return _offset(fields.get("goal"))
+        return None if fields is None or fields.get("start") != start else self.began(where, source_topic_id)
+
+    def began(self, where: TopicPartition, source_topic_id: str) -> int | None:
+        """Where the partition has begun, whatever its link says by now."""
+        fields = self._state.fields(self.name(where, RowKind.BEGIN))
+        same = fields is not None and fields.get("source_topic_id") == source_topic_id
+        return _offset(fields.get("goal")) if fields is not None and same else None
 
     def accepted_loss(self, where: TopicPartition, topic_id: str) -> tuple[int, int] | None:
         fields = self._about(where, RowKind.LOSS, topic_id)

@@ -30,7 +30,7 @@ from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.plan import CreateTopic
 from heliograph.controller.recorded import Recorded, Remirroring
-from heliograph.controller.remirror_cost import hulls, lost_in, lost_of, set_by_hand
+from heliograph.controller.remirror_cost import begin_again, hulls, lost_in, lost_of, set_by_hand
 from heliograph.controller.restart import Restart
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.controller.verdict import shape_for
@@ -102,7 +102,9 @@ class Remirror:
         todo = (await self._roles.take_again(link, [source_topic])).todo
         # A command that was refused before anything was done about it has left all of them to their lanes.
         self._restart.begin(todo, [key for key in keys if self._restart.is_idle(key)], ledger)
-        self._tell(command, keys[0], outcome, message)
+        applied = outcome is Outcome.APPLIED
+        words = message if applied else f"refused: {message}"
+        self._tell(command, keys[0], Event.REMIRRORED if applied else Event.COMMAND, words)
 
     async def _remake(
         self, ledger: LinkLedger, command: Command, keys: Sequence[MirrorPartition]
@@ -112,7 +114,7 @@ class Remirror:
         if ledger.recorded.remirroring(topic) is None:
             # Before anybody is disturbed.
             await self._check(await self._observe(link, source_topic), ledger.recorded, command, keys[0])
-            await self._say(ledger, command, "lanes let go of it")
+            await self._say(ledger, command, keys[0], "lanes let go of it")
         await self._put_aside(keys)
         await self._wait_until_clear(ledger, command, keys)
         snapshot = await self._observe(link, source_topic)
@@ -121,8 +123,9 @@ class Remirror:
             # Looked at again: that took a while, and the source may hold less by now.
             doing = await self._check(snapshot, ledger.recorded, command, keys[0])
             row = ledger.of_remirror(topic, doing.command_id, doing.target_topic_id, doing.configs)
-            await ledger.write([row])
-            await self._say(ledger, command, "it is being deleted")
+            # Where partitions begin is written before what tells of it is gone.
+            await ledger.write([*_beginnings(ledger, snapshot, keys), row])
+            await self._say(ledger, command, keys[0], "it is being deleted")
             await self._delete(link, topic, doing.target_topic_id)
         await self._create(link, snapshot, keys[0], doing)
         await self._clusters.refresh_target(link)  # its id is another one now
@@ -182,7 +185,8 @@ class Remirror:
         """An append that is on its way must not land in the new topic."""
         wait_s = max(self._clear_in_s(key) for key in keys)
         if wait_s > 0:
-            await self._say(ledger, command, f"appends that may be on their way are over in {wait_s:.0f} s")
+            words = f"appends that may be on their way are over in {wait_s:.0f} s"
+            await self._say(ledger, command, keys[0], words)
             await asyncio.sleep(wait_s)
 
     async def _delete(self, link: str, topic: str, topic_id: str) -> None:
@@ -216,11 +220,12 @@ class Remirror:
         for warning in made.warnings:
             self._outbox.tell(Event.PLAN_WARNING, warning, link=link)
 
-    async def _say(self, ledger: LinkLedger, command: Command, message: str) -> None:
+    async def _say(self, ledger: LinkLedger, command: Command, key: MirrorPartition, message: str) -> None:
+        """How far it is, to the operator who waits, and to who reads the run's log."""
         await ledger.write([ledger.of_answer(command, Outcome.UNDER_WAY, message)])
+        self._tell(command, key, Event.COMMAND, message)
 
-    def _tell(self, command: Command, key: MirrorPartition, outcome: Outcome, message: str) -> None:
-        code = Event.REMIRRORED if outcome is Outcome.APPLIED else Event.COMMAND
+    def _tell(self, command: Command, key: MirrorPartition, code: Event, message: str) -> None:
         self._outbox.put(
             Occurrence(
                 at=time_of_day(),
@@ -231,6 +236,18 @@ class Remirror:
                 target_topic=key.target_topic,
             )
         )
+
+
+def _beginnings(ledger: LinkLedger, snapshot: LinkSnapshot, keys: Sequence[MirrorPartition]) -> list[Row]:
+    source, target = snapshot.sources[0], snapshot.targets[keys[0].target_topic]
+    start = snapshot.link.policy_of(source.name).start
+    goals = begin_again(ledger.recorded, source, target, start)
+    if goals is None:
+        return [row for key in keys for row in ledger.removed(key.target, RowKind.BEGIN)]
+    return [
+        ledger.of_begin(TopicPartition(target.name, number), goal, start, source.topic_id)
+        for number, goal in goals.items()
+    ]
 
 
 def _look_again(key: MirrorPartition) -> str:

@@ -15,6 +15,7 @@ from heliograph.controller.topic_config import FORCED
 from heliograph.controller.verdict import shape_for
 from heliograph.model.command import Ranges
 from heliograph.model.partition import TopicPartition
+from heliograph.model.policy import EARLIEST
 from heliograph.model.states import StopReason
 
 Lost = Mapping[int, Sequence[tuple[int, int]]]  # by partition
@@ -68,6 +69,30 @@ def lost_in(recorded: Recorded, source: SourceTopic, target: TargetTopic) -> dic
         for number, sight in source.partitions.items()
     }
     return {number: ranges for number, ranges in found.items() if ranges}
+
+
+def begin_again(
+    recorded: Recorded, source: SourceTopic, target: TargetTopic, start: str
+) -> dict[int, int] | None:
+    """Where each partition is to begin when it is mirrored anew; None: where the source's log starts (`earliest`).
+
+    As it began before, whatever the config says by now, and never behind where the target's log starts: a changed
+    `start`, or a ledger that was lost, must not cost records. A source topic that was made again begins at its first
+    record."""
+    if start == EARLIEST:
+        return None
+    known = recorded.source_topic_id(target.name)
+    if known and source.topic_id and known != source.topic_id:
+        return dict.fromkeys(source.partitions, 0)
+    goals: dict[int, int] = {}
+    for number, sight in source.partitions.items():
+        began = recorded.began(TopicPartition(target.name, number), source.topic_id)
+        held = sight.target
+        if held is not None and (began is None or held.start < began < held.end):
+            goals[number] = held.start
+        elif began is not None:  # also while it is aligned to there: below that it holds fillers only
+            goals[number] = began
+    return goals
 
 
 def hulls(lost: Lost) -> Ranges:

@@ -11,12 +11,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from heliograph.cluster.group_reads import TopicGroups
 from heliograph.cluster.log_reads import LogSpan
 from heliograph.controller.recorded import Recorded
-from heliograph.controller.remirror_cost import Lost, hulls, lost_in, lost_of, set_by_hand
+from heliograph.controller.remirror_cost import (
+    Lost,
+    begin_again,
+    holds_others,
+    hulls,
+    lost_in,
+    lost_of,
+    set_by_hand,
+)
 from heliograph.controller.snapshot import LinkSnapshot, SourceTopic, TargetTopic
 from heliograph.model.command import Wish
 from heliograph.model.ledger import OWN_TOPICS, WHOLE_TOPIC
 from heliograph.model.partition import MirrorPartition
-from heliograph.model.policy import EARLIEST
 from heliograph.operations.decision import Decided, Draft, Refusal, offsets
 from heliograph.operations.views import TopicTrace
 
@@ -80,7 +87,7 @@ def _remirror(
     held |= trace.beyond
     lost = {number: ranges for number, ranges in lost.items() if ranges}
     restored = set_by_hand(snapshot, source, target)
-    shown = _shown(snapshot, source, target, held, lost, trace.groups, restored)
+    shown = _shown(snapshot, recorded, source, target, held, lost, trace.groups, restored)
     link = snapshot.link
     return Draft(
         where=MirrorPartition(link.name, source.name, target.name, WHOLE_TOPIC),
@@ -101,6 +108,7 @@ def _remirror(
 
 def _shown(
     snapshot: LinkSnapshot,
+    recorded: Recorded,
     source: SourceTopic,
     target: TargetTopic,
     held: Mapping[int, LogSpan],
@@ -110,12 +118,14 @@ def _shown(
 ) -> Iterator[str]:
     cluster = repr(snapshot.link.target)
     yield f"topic {target.name} of cluster {cluster} is deleted, made again and copied from {source.name}"
-    start = snapshot.link.policy_of(source.name).start
-    if start != EARLIEST:
-        yield f"  the link starts at {start}: what is before that is not copied again"
+    begin_at = begin_again(recorded, source, target, snapshot.link.policy_of(source.name).start) or {}
     for number, span in sorted(held.items())[:PARTITIONS_SHOWN]:
-        words = "; ".join(f"{offsets(*each)} only here: lost" for each in lost.get(number, ()))
-        yield f"  partition {number} holds {span.end - span.start:,} offsets; {words or 'the source holds them all'}"
+        unlike = number in source.partitions and holds_others(recorded, source, target, number)
+        why = "may differ from the source's: counted as lost" if unlike else "only here: lost"
+        words = "; ".join(f"{offsets(*each)} {why}" for each in lost.get(number, ()))
+        begin = f"; it begins at {begin_at[number]:,} again" if begin_at.get(number) else ""
+        said = words or "the source holds them all"
+        yield f"  partition {number} holds {span.end - span.start:,} offsets; {said}{begin}"
     if len(held) > PARTITIONS_SHOWN:
         rest = sum(1 for number in sorted(held)[PARTITIONS_SHOWN:] if number in lost)
         yield f"  {len(held) - PARTITIONS_SHOWN} more partitions; {rest} of them lose offsets (--json has all)"
