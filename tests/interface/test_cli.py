@@ -189,3 +189,13 @@ def test_logs_go_to_stderr_in_the_form_asked_for(capsys: pytest.CaptureFixture[s
 def test_the_command_line_starts_without_spark() -> None:
     code = "import sys, heliograph.interface.cli.main; sys.exit(len({'pyspark', 'numba'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_result_that_cannot_be_written_is_said_and_exits_1() -> None:
+    command = [sys.executable, "-m", "heliograph.interface.cli.main", "version", "--json"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the result cannot be written to stdout: No space left on device\n")
+    assert "Traceback" not in done.stderr
