@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Self, cast
@@ -66,6 +66,8 @@ class PlayedTopic(FakeClusters):
         self.fails: list[HeliographError] = []
         self.away: list[HeliographError] = []  # what the next looks at metadata end with
         self.has_source = True
+        self.creation_code = 0  # what a broker says of creating it
+        self.appears = ""  # the id of a topic that somebody else creates right behind a deletion
 
     async def _look(self) -> LinkSnapshot:
         self.observations += 1
@@ -100,7 +102,12 @@ class PlayedTopic(FakeClusters):
             raise self.fails.pop(0)
         self.steps.append(f"deleted {topic_id}")
         if topic_id == self.topic_id:
-            self.topic_id = ""
+            self.topic_id, self.own = self.appears, {}
+
+    async def may_create(
+        self, _client: ClusterClient, shapes: Mapping[str, Any]
+    ) -> dict[str, tuple[int, str]]:
+        return dict.fromkeys(shapes, (self.creation_code, "in the broker's words"))
 
     async def create(self, _client: ClusterClient, creation: CreateTopic) -> Made:
         await asyncio.sleep(0)
@@ -141,6 +148,7 @@ class Scene:
             self.outbox,
             delete=self.topic.delete,
             create=self.topic.create,
+            may_create=self.topic.may_create,
         )
         self.commands = Commands(
             self.topic.made, self.roles, self.board, self.restart, self.remirror, self.outbox

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.fenced_cells import Cell
 from heliograph.controller import commands as module
+from heliograph.controller.act import Made
 from heliograph.controller.drivership import Standby
 from heliograph.controller.ledger import Ledger
+from heliograph.controller.plan import CreateTopic
 from heliograph.engine.lanes import LaneRevoked
-from heliograph.model.clock import clock_of_waits
+from heliograph.model.admission import AS_THEY_ARE
+from heliograph.model.clock import clock_of_waits, time_of_day
 from heliograph.model.command import Outcome, Wish
-from heliograph.model.errors import Disconnected
+from heliograph.model.errors import BrokerRefused, Disconnected
 from heliograph.model.events import Event
 from heliograph.model.ledger import RowKind
 from heliograph.model.partition import TopicPartition
 from heliograph.model.states import PartitionState, StopReason
+from heliograph.wire.error_codes import ErrorCode
 
 from .command_scene import FIRST, NAME, SECOND, PlayedTopic, Scene, keys
 from .observed import mirrored_sight, partition, span
@@ -237,7 +243,7 @@ async def test_each_step_is_taken_up_by_the_next_holder(topic_id: str, steps: li
         assert ledger is not None
         await ledger.write([ledger.of_remirror("orders", command.id, FIRST, {"segment.ms": "77"})])
         await former.roles.aclose()
-        scene.topic.topic_id, scene.topic.own = topic_id, {"segment.ms": "77"}
+        scene.topic.topic_id, scene.topic.own = topic_id, {**AS_THEY_ARE, "segment.ms": "77"}
         scene.drivership.tell(NAME, ELECTED)
         assert (await scene.done(command)).outcome is Outcome.APPLIED
         assert scene.topic.steps == steps
@@ -276,6 +282,69 @@ async def test_another_topic_than_the_one_that_was_shown_is_never_deleted(topic_
         assert answer.outcome is Outcome.REFUSED
         scene.topic.topic_id = topic_id
         assert scene.topic.steps == []
+
+
+async def test_who_may_not_create_a_topic_again_does_not_delete_it() -> None:
+    async with Scene() as scene:
+        scene.topic.creation_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        answer = await scene.wished(Wish.REMIRROR)
+        assert (answer.outcome, "--operation Create" in answer.hint) == (Outcome.REFUSED, True)
+        assert scene.topic.steps == []
+        await scene.until(lambda: scene.is_held(0))
+        scene.topic.creation_code = ErrorCode.TOPIC_ALREADY_EXISTS  # what a broker says that would
+        assert (await scene.wished(Wish.REMIRROR, id="again")).outcome is Outcome.APPLIED
+
+
+async def test_nothing_is_copied_into_a_topic_that_somebody_else_has_created_meanwhile() -> None:
+    async with Scene() as scene:
+        scene.topic.appears = "id of another"
+        answer = await scene.wished(Wish.REMIRROR)
+        assert answer.outcome is Outcome.REFUSED
+        assert "created by somebody else" in answer.message
+        assert answer.hint.endswith("heliograph topics remirror sf-to-nyc orders")
+        assert scene.topic.steps == [f"deleted {FIRST}"]
+        assert scene.topic.topic_id == "id of another"
+        await scene.until(lambda: scene.state(0) is PartitionState.STOPPED)
+        assert not scene.is_held(0)
+        scene.topic.appears = ""
+        again = await scene.wished(Wish.REMIRROR, id="again", target_topic_id="id of another")
+        assert again.outcome is Outcome.APPLIED
+        await scene.until(lambda: scene.is_held(0))
+
+
+async def test_configs_that_cannot_be_set_again_cost_no_topic() -> None:
+    async with Scene() as scene:
+        scene.topic.own = {"retention.ms": "7"}
+        refused = BrokerRefused("a policy", code=ErrorCode.POLICY_VIOLATION)
+        honest = scene.remirror._create_topic
+
+        async def picky(client: ClusterClient, creation: CreateTopic) -> Made:
+            if creation.shape.configs.get("retention.ms") == "7":
+                raise refused
+            return await honest(client, creation)
+
+        scene.remirror._create_topic = picky
+        assert (await scene.wished(Wish.REMIRROR)).outcome is Outcome.APPLIED
+        told = [each.message for each in scene.outbox.last if each.code is Event.PLAN_WARNING]
+        assert told == [
+            "topic orders cannot have what was set by hand (retention.ms=7) any more: a policy",
+        ]
+
+
+async def test_a_command_that_nobody_could_carry_out_for_a_week_is_to_be_given_again() -> None:
+    async with Scene() as scene:
+        answer = await scene.wished(Wish.REMIRROR, at=time_of_day() - timedelta(days=8))
+        assert (answer.outcome, answer.message) == (Outcome.REFUSED, "it was asked for 8 days ago")
+        assert scene.topic.steps == []
+
+
+async def test_a_command_that_can_never_be_answered_is_tried_once() -> None:
+    async with Scene() as scene:
+        scene.topic.away = [BrokerRefused("no", code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
+        await scene.wish(Wish.PAUSE)
+        await scene.until(lambda: scene.outbox.counts.get(Event.COMMAND))
+        assert not scene.commands.busy
+        assert Event.CLUSTER_AWAY not in scene.outbox.counts
 
 
 async def test_a_run_whose_lease_is_over_deletes_nothing_until_it_has_one() -> None:

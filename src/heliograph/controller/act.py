@@ -45,7 +45,7 @@ async def create(client: ClusterClient, creation: CreateTopic) -> Made:
                 raise
             warnings.append(f"{creation.topic}: the target does not know the config {unknown}: left out")
             del configs[unknown]
-    await _await_leaders(client, creation)
+    await _await_leaders(client, creation, new=new)
     return Made(new=new, warnings=tuple(warnings))
 
 
@@ -54,9 +54,14 @@ def _unknown_config(refused: BrokerRefused) -> str:
     return found.group(1) if refused.code == ErrorCode.INVALID_CONFIG and found else ""
 
 
-async def _await_leaders(client: ClusterClient, creation: CreateTopic) -> None:
+async def _await_leaders(client: ClusterClient, creation: CreateTopic, *, new: bool) -> None:
+    """Of a topic that somebody else has created: of the partitions that it has."""
     client.follow([creation.topic])
-    partitions = [TopicPartition(creation.topic, p) for p in range(creation.shape.partitions)]
+    count = creation.shape.partitions
+    if not new:
+        known = (await client.read_metadata([creation.topic])).topics.get(creation.topic)
+        count = len(known.leaders) if known is not None and known.leaders else count
+    partitions = [TopicPartition(creation.topic, p) for p in range(count)]
     problem: RequestFailed | ProtocolError | None = None
     try:
         async with asyncio.timeout(LEADERS_TIMEOUT_S):

@@ -22,7 +22,7 @@ from heliograph.controller.remirror import Remirror
 from heliograph.controller.restart import Restart
 from heliograph.model.clock import time_of_day
 from heliograph.model.command import Command, Outcome, Wish
-from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed
+from heliograph.model.errors import BrokerRefused, ClusterUnreachable, ProtocolError, RequestFailed
 from heliograph.model.events import Event
 from heliograph.model.hints import ACCEPT_LOSS, hint_for
 from heliograph.model.ledger import Row, RowKind
@@ -30,6 +30,7 @@ from heliograph.model.occurrence import Occurrence
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition, TopicPartition
 from heliograph.model.states import PartitionState, StopReason
+from heliograph.wire.error_codes import ErrorCode
 
 TRY_AGAIN_S = 2.0
 TOPICS_AT_ONCE = 4  # each is observed and planned anew
@@ -150,6 +151,12 @@ class Commands:
                         await self._remirror(ledger, command, self._keys(link, topic))
                 return
             except (ClusterUnreachable, RequestFailed, ProtocolError) as problem:
+                if isinstance(problem, BrokerRefused) and not ErrorCode.passes(problem.code):
+                    words = (
+                        f"link {link}: a command about topic {topic} cannot be carried out: {problem.message}"
+                    )
+                    self._outbox.tell(Event.COMMAND, words, hint=problem.hint or None, link=link)
+                    return
                 words = f"link {link}: a command about topic {topic} waits: {problem.message}"
                 self._outbox.tell(Event.CLUSTER_AWAY, words, link=link)
                 await asyncio.sleep(TRY_AGAIN_S)

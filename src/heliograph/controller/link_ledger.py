@@ -174,7 +174,7 @@ class LinkLedger:
     def _stamped(self, rows: Iterable[Row]) -> list[Row]:
         """Under the term of now: one that began since they were made must not find them under the last one."""
         return [
-            row if row.name.kind is RowKind.LINK else replace(row, term=self.term_of(row.name.target_topic))
+            row if row.name.kind in OF_LINKS else replace(row, term=self.term_of(row.name.target_topic))
             for row in rows
         ]
 

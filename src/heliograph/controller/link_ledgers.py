@@ -54,6 +54,10 @@ class LinkLedgers:
         """None: there is none, or it was not opened yet."""
         return self._links.get(link)
 
+    def forget(self, link: str) -> None:
+        """It is kept without a ledger: what was opened before is of a term that is over."""
+        self._links.pop(link, None)
+
     async def open(self, link: str) -> LinkLedger | None:
         """With all that is written there by now. None: there is none now; the next preparation tries again.
         `ClusterUnreachable` while it cannot be read, and is worth waiting for."""
@@ -64,6 +68,7 @@ class LinkLedgers:
                 ledger = await self._open(link, target_id)
         except (RequestFailed, ProtocolError) as problem:
             if self.gives_up(link, problem):
+                self.forget(link)
                 return None
             raise _away(problem) from problem
         if link not in self._links:

@@ -196,9 +196,13 @@ class Recorded:
     def rate(self, link: str) -> FillRate | None:
         """How fast gaps of the link were filled when that was last measured."""
         fields = self._state.fields(self.topic_name(link, RowKind.RATE))
-        if fields is None or fields["way"] not in frozenset(FillWay):
+        if fields is None or fields.get("way") not in frozenset(FillWay):
             return None
-        return FillRate(FillWay(fields["way"]), float(fields["offsets_per_s"]), str(fields["at"]))
+        try:
+            per_s = float(fields.get("offsets_per_s", ""))
+        except (TypeError, ValueError):
+            return None
+        return FillRate(FillWay(fields["way"]), per_s, _text(fields, "at"))
 
     def rows_of(self, topic: str) -> list[RowName]:
         """All rows about a target topic."""

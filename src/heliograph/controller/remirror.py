@@ -17,13 +17,14 @@ before. Its lanes find that the topic is another one, and stop (`recreated`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from heliograph.cluster.admin import delete_topic
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.grants import Resource, Right, grant_line
 from heliograph.cluster.log_reads import read_span
+from heliograph.cluster.rights import try_creating
 from heliograph.controller.act import Made, create
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.link_ledger import LinkLedger
@@ -34,6 +35,7 @@ from heliograph.controller.remirror_cost import begin_again, hulls, lost_in, los
 from heliograph.controller.restart import Restart
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.controller.verdict import shape_for
+from heliograph.model.admission import AS_THEY_ARE, Refused
 from heliograph.model.clock import clock_of_waits, time_of_day
 from heliograph.model.command import Command, Outcome
 from heliograph.model.errors import BrokerRefused, ClusterUnreachable, HeliographError, RequestTimedOut
@@ -43,15 +45,27 @@ from heliograph.model.ledger import WHOLE_TOPIC, Row, RowKind
 from heliograph.model.occurrence import Occurrence
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition, TopicPartition
+from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 
 GONE_LIMIT_S = 30.0
+LASTS_DAYS = 7  # a command that nobody could carry out for so long is to be given again
 LOOK_S = 0.2
 _DENIED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 
 
 class Unwanted(HeliographError):
     """The command cannot be carried out as it was meant; nothing was deleted."""
+
+
+class MadeByOthers(HeliographError):
+    """The topic is deleted, and somebody else has created one of its name before us, in another shape."""
+
+
+MayCreate = Callable[
+    [ClusterClient, Mapping[str, tuple[int, int, Mapping[str, str]]]],
+    Awaitable[Mapping[str, tuple[int, str]]],
+]
 
 
 class Remirror:
@@ -67,6 +81,7 @@ class Remirror:
         *,
         delete: Callable[[ClusterClient, str], Awaitable[None]] = delete_topic,
         create: Callable[[ClusterClient, CreateTopic], Awaitable[Made]] = create,
+        may_create: MayCreate = try_creating,
     ) -> None:
         self._clusters = clusters
         self._roles = roles
@@ -75,6 +90,7 @@ class Remirror:
         self._outbox = outbox
         self._delete_topic = delete
         self._create_topic = create
+        self._may_create = may_create
 
     async def __call__(self, ledger: LinkLedger, command: Command, keys: Sequence[MirrorPartition]) -> None:
         """`keys`: all partitions of the topic. Raises what another try may mend."""
@@ -85,6 +101,11 @@ class Remirror:
         except Unwanted as refused:
             rows = []
             outcome, message, hint = Outcome.REFUSED, refused.message, refused.hint
+        except MadeByOthers as other:
+            # Nothing is copied into it: its retention, for one, is not the source's.
+            why = Refused(reason=StopReason.RECREATED, message=other.message, hint=other.hint)
+            rows = [ledger.of_stop(key, why) for key in keys]
+            outcome, message, hint = Outcome.REFUSED, other.message, other.hint
         except BrokerRefused as refused:
             if ErrorCode.passes(refused.code):
                 raise
@@ -113,7 +134,9 @@ class Remirror:
         link, source_topic, topic = keys[0].link, keys[0].source_topic, keys[0].target_topic
         if ledger.recorded.remirroring(topic) is None:
             # Before anybody is disturbed.
-            await self._check(await self._observe(link, source_topic), ledger.recorded, command, keys[0])
+            snapshot = await self._observe(link, source_topic)
+            await self._check(snapshot, ledger.recorded, command, keys[0])
+            await self._check_rights(link, snapshot, topic)
             await self._say(ledger, command, keys[0], "lanes let go of it")
         await self._put_aside(keys)
         await self._wait_until_clear(ledger, command, keys)
@@ -147,6 +170,10 @@ class Remirror:
     async def _check(
         self, snapshot: LinkSnapshot, recorded: Recorded, command: Command, key: MirrorPartition
     ) -> Remirroring:
+        days = (time_of_day() - command.at).days
+        if days >= LASTS_DAYS:
+            # One that was answered long ago may come back with a ledger that was lost.
+            raise Unwanted(f"it was asked for {days} days ago", hint=_look_again(key))
         target = snapshot.targets.get(key.target_topic)
         if target is None or target.topic_id != command.target_topic_id:
             there = "is gone" if target is None else f"is another one by now (id {target.topic_id})"
@@ -178,6 +205,15 @@ class Remirror:
                 )
         by_hand = set_by_hand(snapshot, source, target)
         return Remirroring(command_id=command.id, target_topic_id=target.topic_id, configs=by_hand)
+
+    async def _check_rights(self, link: str, snapshot: LinkSnapshot, topic: str) -> None:
+        """Who may delete a topic and not create it must not begin. Brokers tell that also of one that is there."""
+        client, shape = self._clusters.target(link), shape_for(snapshot, snapshot.sources[0])
+        wanted = {topic: (shape.partitions, shape.replication_factor, shape.configs)}
+        code, words = (await self._may_create(client, wanted)).get(topic, (0, ""))
+        if code in _DENIED:
+            hint = grant_line(client.properties, Right.CREATE, Resource.TOPIC, (topic,))
+            raise Unwanted(f"topic {topic} could be deleted, but not created again: {words}", hint=hint)
 
     async def _wait_until_clear(
         self, ledger: LinkLedger, command: Command, keys: Sequence[MirrorPartition]
@@ -212,13 +248,41 @@ class Remirror:
     async def _create(
         self, link: str, snapshot: LinkSnapshot, key: MirrorPartition, doing: Remirroring
     ) -> None:
-        shape = shape_for(snapshot, snapshot.sources[0])
-        shape = replace(shape, configs={**shape.configs, **doing.configs})
-        made = await self._create_topic(
-            self._clusters.target(link), CreateTopic(link=link, topic=key.target_topic, shape=shape)
-        )
+        client, plain = self._clusters.target(link), shape_for(snapshot, snapshot.sources[0])
+        shape = replace(plain, configs={**plain.configs, **doing.configs})
+        try:
+            made = await self._create_topic(
+                client, CreateTopic(link=link, topic=key.target_topic, shape=shape)
+            )
+        except BrokerRefused as refused:
+            if ErrorCode.passes(refused.code) or not doing.configs:
+                raise
+            made = await self._create_topic(
+                client, CreateTopic(link=link, topic=key.target_topic, shape=plain)
+            )
+            listed = ", ".join(f"{name}={value}" for name, value in sorted(doing.configs.items()))
+            words = f"topic {key.target_topic} cannot have what was set by hand ({listed}) any more: {refused.message}"
+            self._outbox.tell(Event.PLAN_WARNING, words, link=link)
         for warning in made.warnings:
             self._outbox.tell(Event.PLAN_WARNING, warning, link=link)
+        if not made.new:
+            await self._check_shape(link, key, shape.partitions)
+
+    async def _check_shape(self, link: str, key: MirrorPartition, partitions: int) -> None:
+        """It was there before we could create it: by a request of ours, or of a holder before us, whose answer was
+        lost; or because a client asked for it, and brokers create what is asked for."""
+        snapshot = await self._observe(link, key.source_topic)
+        there = snapshot.targets.get(key.target_topic)
+        if there is None:
+            raise ClusterUnreachable(f"topic {key.target_topic} is created, and not there yet")
+        as_ours = all(there.config.own.get(name) == value for name, value in AS_THEY_ARE.items())
+        if there.partitions != partitions or not as_ours:
+            raise MadeByOthers(
+                f"topic {key.target_topic} was deleted, and created by somebody else with {there.partitions}"
+                f" partition(s) and configs of its own before the mirror could (auto.create.topics.enable?)",
+                hint="stop whoever asks for it meanwhile; then: "
+                + topics_line("remirror", key.link, key.source_topic),
+            )
 
     async def _say(self, ledger: LinkLedger, command: Command, key: MirrorPartition, message: str) -> None:
         """How far it is, to the operator who waits, and to who reads the run's log."""

@@ -70,6 +70,8 @@ class Takeover:
         keys = _held(snapshot, todo)
         held = [key.target for key in keys]
         begun = await self._begin(link, member, ledger, held)
+        if begun is None:
+            ledger = None  # without a term its rows would not count
         todo = await self._with_gaps(link, member, todo)
         if (
             ledger is not None
@@ -77,6 +79,8 @@ class Takeover:
             and not await self._written(link, ledger.take_over({where.topic for where in held}, begun.term))
         ):
             ledger = None
+        if ledger is None:
+            self._ledgers.forget(link)
         todo = await self._with_goals(link, ledger, snapshot, todo, whole=only is None)
         if ledger is not None:
             self._ledgers.ready(link)

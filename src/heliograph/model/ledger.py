@@ -170,7 +170,7 @@ def decode_row(key: bytes, value: bytes | None) -> Row | None:
         return Row(name=name, term=term, fields=None if value is None else unpack_fields(value))
     except Unreadable as problem:
         # A link's own row refuses no topic: see LinkLedger.at_first.
-        about = "" if name.kind is RowKind.LINK else target_topic
+        about = "" if name.kind in OF_LINKS else target_topic
         raise UnknownVersion(
             "value", str(problem), source_cluster_id=source_cluster_id, target_topic=about
         ) from problem
