@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from heliograph.cluster.claims_group import ClaimsGroup, claims_group_of, read_runner
+from heliograph.cluster.claims_group import ClaimsGroup, claims_group_of, read_claims, read_runner
 from heliograph.cluster.standing import Placed, Seeking, Term
 from heliograph.model.claims import Claim, Claims, UnreadClaim
 from heliograph.model.errors import ProtocolError
@@ -278,3 +278,10 @@ def test_a_stranger_reads_who_a_member_is_and_nothing_else() -> None:
     assert read_runner(ClaimsGroup("desk", 7, []).metadata()) == ("desk", 7)
     assert read_runner(b"") is None
     assert read_runner(b'{"host": 5, "pid": 1}') is None
+
+
+def test_what_a_run_selects_is_read_from_what_it_says_and_what_cannot_be_read_covers_everything() -> None:
+    claim = Claim(link="sf-to-nyc", topics=("orders",))
+    assert read_claims(ClaimsGroup("desk", 7, [claim]).metadata()) == (claim,)
+    for unread in (b"", b'{"claims": 5}', b'{"claims": [{"link": "later"}]}'):
+        assert [each.covers("anything") for each in read_claims(unread)] == [True]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -291,3 +292,23 @@ async def test_old_records_are_copied_at_once_after_a_clean_stop(scene: Scene) -
         await run.until(lambda run: bool(run.rows) and row_of(run, 1).state is PartitionState.CAUGHT_UP)
         assert row_of(run).next_offset == 60  # it waits: the last one was killed
     assert scene.offsets(scene.target) == [*range(60)]
+
+
+async def test_a_topic_that_waits_for_its_target_begins_where_it_was_when_the_link_first_ran(
+    scene: Scene, unique_topic: Callable[[str], str]
+) -> None:
+    there = unique_topic("there")
+    for bootstrap in (scene.source, scene.target):
+        create_topic(bootstrap, there, 1)
+    scene.write(30)
+    settings = scene.settings(start="latest")
+    (link,) = settings.links
+    settings = replace(settings, links=(replace(link, topics=(scene.topic, there), create_topics=False),))
+    async with plain_run(settings) as run:
+        await run.until(lambda run: PartitionState.CAUGHT_UP in run.states)
+        assert PartitionState.PENDING in run.states
+    scene.write(20, seed=1)
+    create_topic(scene.target, scene.topic, 2)
+    async with plain_run(settings) as run:
+        await run.caught_up()
+    assert scene.offsets(scene.target) == list(range(30, 50))

@@ -110,6 +110,14 @@ def read_runner(metadata: bytes) -> tuple[str, int] | None:
         return None
 
 
+def read_claims(metadata: bytes) -> tuple[Claim | UnreadClaim, ...]:
+    """What the run that says this of itself selects; what cannot be read covers everything."""
+    try:
+        return _read_claims(list(json.loads(metadata)["claims"]))
+    except _UNREADABLE:
+        return (UnreadClaim(),)
+
+
 def _claim_as_told(claim: Claim) -> dict[str, Any]:
     return {
         "link": claim.link,

@@ -24,7 +24,7 @@ from heliograph.model.admission import Refused
 from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.hints import THEN_START
 from heliograph.model.partition import MirrorPartition, TopicPartition
-from heliograph.model.policy import EARLIEST, Isolation
+from heliograph.model.policy import EARLIEST, Isolation, LinkPolicy
 from heliograph.model.start import LATEST, start_time
 from heliograph.model.states import StopReason
 
@@ -53,7 +53,10 @@ async def resolve_beginnings(
     unkept = {copy.spec.partition: _NO_LEDGER for copy in chosen if copy.spec.partition.link not in kept}
     todo = _without(todo, unkept)
     wanted = [copy for copy in chosen if copy.spec.partition not in unkept]
-    questions = [partial(_resolve, source_of(copy.spec.partition.link), copy, now) for copy in wanted]
+    questions = [
+        partial(_resolve, source_of(each.partition.link), each.partition.source, each.policy, now)
+        for each in (copy.spec for copy in wanted)
+    ]
     answers = await at_most(READS_AT_ONCE, questions)
     found = dict(zip((copy.spec.partition for copy in wanted), answers, strict=True))
     goals = {key: goal for key, goal in found.items() if isinstance(goal, int)}
@@ -76,14 +79,26 @@ def _chooses(
     return at_first is None or at_first.knew(key.source_topic, key.partition, topic_id)
 
 
-async def _resolve(source: ClusterClient, copy: CopyPartition, now: datetime) -> int | Refused:
-    where = copy.spec.partition.source
+async def resolve_waiting(
+    source: ClusterClient, waiting: Mapping[MirrorPartition, LinkPolicy], now: datetime
+) -> dict[MirrorPartition, int]:
+    """Where partitions begin that cannot be copied yet, as of now: their topics are not on the target, or are refused.
+    One that cannot be asked now is left out, and resolved when it is copied."""
+    wanted = {key: policy for key, policy in waiting.items() if policy.start != EARLIEST}
+    questions = [partial(_resolve, source, key.source, policy, now) for key, policy in wanted.items()]
+    answers = await at_most(READS_AT_ONCE, questions)
+    return {key: goal for key, goal in zip(wanted, answers, strict=True) if isinstance(goal, int)}
+
+
+async def _resolve(
+    source: ClusterClient, where: TopicPartition, policy: LinkPolicy, now: datetime
+) -> int | Refused:
     try:
-        return await _offset(source, where, copy.spec.policy.start, copy.spec.policy.isolation, now)
+        return await _offset(source, where, policy.start, policy.isolation, now)
     except (RequestFailed, ProtocolError) as problem:
         return Refused(
             reason=StopReason.LEDGER,
-            message=f"where the mirror begins (start: {copy.spec.policy.start}) cannot be resolved: {problem.message}",
+            message=f"where the mirror begins (start: {policy.start}) cannot be resolved: {problem.message}",
             hint="see that the source can be read" + THEN_START,
         )
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from heliograph.controller.at_first import AtFirst
-from heliograph.controller.beginnings import resolve_beginnings
+from heliograph.controller.beginnings import resolve_beginnings, resolve_waiting
 from heliograph.controller.cells import Begun, Cells, Mark
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.link_ledger import LinkLedger
@@ -27,6 +27,7 @@ from heliograph.model.events import Event
 from heliograph.model.ledger import LEDGER_TOPIC, Row
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition, TopicPartition
+from heliograph.model.policy import LinkPolicy
 from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 
@@ -134,13 +135,22 @@ class Takeover:
         kept = {link: at_first} if ledger is not None else {}
         found = await resolve_beginnings(self._clusters.source, todo, kept, {link: ids}, time_of_day())
         if ledger is not None:
-            starts = {copy.spec.partition: copy.spec.policy.start for copy in found.todo.copies}
+            goals = dict(found.goals)
+            first = whole and at_first is None
+            if first:  # also of what cannot be copied yet: nothing that comes until then is to be left out
+                waiting = _waiting(snapshot, found.todo)
+                goals |= await resolve_waiting(self._clusters.source(link), waiting, time_of_day())
             rows = [
-                ledger.of_begin(key.target, goal, starts[key], ids[key.source_topic])
-                for key, goal in found.goals.items()
+                ledger.of_begin(
+                    key.target,
+                    goal,
+                    snapshot.link.policy_of(key.source_topic).start,
+                    ids[key.source_topic],
+                )
+                for key, goal in goals.items()
             ]
             rows += _topic_rows(ledger, snapshot, found.todo)
-            if whole and at_first is None:
+            if first:
                 rows += ledger.of_link(AtFirst(partitions=snapshot.source_topics, ids=ids))
             if not await self._written(link, ledger.write(rows)):  # no goal may be used that is not durable
                 return await self._with_goals(link, None, snapshot, todo, whole=whole)
@@ -155,6 +165,24 @@ class Takeover:
                 raise _away(problem) from problem
             return False
         return True
+
+
+def _waiting(snapshot: LinkSnapshot, todo: Plan) -> dict[MirrorPartition, LinkPolicy]:
+    """New partitions that are not copied by this plan: their target is missing or holds nothing."""
+    idle = [each.partition for each in todo.awaited]
+    idle += [each.partition for each in todo.refusals]
+    idle += [each.partition for each in todo.paused]
+    sights = {
+        (topic.name, number): sight
+        for topic in snapshot.sources
+        for number, sight in topic.partitions.items()
+    }
+    found = {key: sights.get((key.source_topic, key.partition)) for key in idle}
+    return {
+        key: snapshot.link.policy_of(key.source_topic)
+        for key, sight in found.items()
+        if sight is not None and (sight.target is None or sight.target.end == 0)
+    }
 
 
 def _held(snapshot: LinkSnapshot, todo: Plan) -> list[MirrorPartition]:

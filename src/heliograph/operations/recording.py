@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from heliograph.cluster.claims_group import claims_group_of, read_runner
+from heliograph.cluster.claims_group import claims_group_of, read_claims, read_runner
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.grants import Resource, Right, grant_line
 from heliograph.cluster.group_reads import read_members
@@ -37,7 +37,7 @@ _DENIED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runners:
-    """The runs that mirror from this source cluster. `problem`: why nobody can say which there are."""
+    """The runs that mirror the topics from this source cluster. `problem`: why nobody can say which there are."""
 
     names: tuple[str, ...] = ()
     problem: str | None = None
@@ -88,7 +88,8 @@ async def record(settings: Settings, decision: Decision, author: str, now: datet
         target = clusters.target(decision.link.name)
         ledger = Ledger(OwnTopics(target))
         await write_down(target, ledger, commands)
-        runners = await read_runners(target, decision.source_cluster_id)
+        topics = {command.subject.target_topic for command in commands}
+        runners = await read_runners(target, decision.source_cluster_id, topics)
         answers: Mapping[str, Answer] = {}
         if not runners.none:
             tell(f"waiting for {', '.join(runners.names) or 'an answer'}")
@@ -124,7 +125,8 @@ def _grants(target: ClusterClient) -> str:
     return "grant what is missing; CREATE only where the topics are not there yet:\n" + "\n".join(lines)
 
 
-async def read_runners(target: ClusterClient, source_cluster_id: str) -> Runners:
+async def read_runners(target: ClusterClient, source_cluster_id: str, topics: Collection[str]) -> Runners:
+    """Those that copy to any of these target topics."""
     group = claims_group_of(source_cluster_id)
     try:
         members = await read_members(target, group)
@@ -135,7 +137,12 @@ async def read_runners(target: ClusterClient, source_cluster_id: str) -> Runners
         return Runners(problem=words)
     except (RequestFailed, ProtocolError) as problem:
         return Runners(problem=f"whether a mirror runs cannot be asked: {problem.message}")
-    told = ((read_runner(each.metadata), each.host) for each in members)
+    concerned = [
+        each
+        for each in members
+        if any(claim.covers(topic) for claim in read_claims(each.metadata) for topic in topics)
+    ]
+    told = ((read_runner(each.metadata), each.host) for each in concerned)
     return Runners(names=tuple(f"{who[0]} (pid {who[1]})" if who else host for who, host in told))
 
 
