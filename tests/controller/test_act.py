@@ -65,9 +65,6 @@ class Target:
         )
         return CreateTopicsResponse(topics=[result])
 
-    async def read_metadata(self, _topics: list[str]) -> ClusterMetadata:
-        return self.metadata
-
     def follow(self, topics: list[str]) -> None:
         self.followed += topics
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from dataclasses import dataclass
 
@@ -59,7 +60,9 @@ async def _await_leaders(client: ClusterClient, creation: CreateTopic, *, new: b
     client.follow([creation.topic])
     count = creation.shape.partitions
     if not new:
-        known = (await client.read_metadata([creation.topic])).topics.get(creation.topic)
+        with contextlib.suppress(RequestFailed, ProtocolError):
+            await client.refresh()
+        known = client.metadata.topics.get(creation.topic)
         count = len(known.leaders) if known is not None and known.leaders else count
     partitions = [TopicPartition(creation.topic, p) for p in range(count)]
     problem: RequestFailed | ProtocolError | None = None
