@@ -143,6 +143,13 @@ def test_a_socket_whose_process_was_killed_is_removed_by_whoever_asks(directory:
     assert not left.exists()
 
 
+def test_a_socket_of_a_process_that_does_not_listen_yet_is_left_to_it(directory: Path) -> None:
+    """Between the two calls that make it: whoever asks then must not make the mirror unaskable for good."""
+    its = stale_socket(directory, f"{os.getpid()}.sock")
+    assert ask_all() == []
+    assert its.exists()
+
+
 def test_a_socket_left_by_a_process_of_the_same_number_is_in_nobodys_way(directory: Path) -> None:
     stale_socket(directory, f"{os.getpid()}.sock")
     assert while_running(lambda: {"up": True}, ask) == [{"up": True}]

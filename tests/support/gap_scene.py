@@ -41,9 +41,9 @@ from .two_runs import TwoRuns
 NODES = (1, 2, 3)
 STARTS_PARTITIONS, GAP_PARTITIONS = 3, 2
 STARTS_AT = range(25_000_000, 35_000_000)
-# For each broker while the alignment is struck at: 60 KB are 100,000 offsets, so it takes a minute and a half.
-ALIGNED_BYTES_PER_S = 200_000
-AROUND, GAP = 12_000, 24_000  # records of a partition before and after its gap; offsets of the gap
+# For each broker while the alignment is struck at: 60 KB are 100,000 offsets, so it takes two and a half minutes.
+ALIGNED_BYTES_PER_S = 120_000
+AROUND, GAP = 25_000, 100_000  # records of a partition before and after its gap; offsets of the gap
 LONG_GAP = 700_000  # it takes longer to fill than another run takes to notice that the active one is gone
 # Of a gap or an alignment, where a fault may begin, each at a part of its own in the first range: it must still be
 # inside when it has struck.

@@ -87,10 +87,26 @@ def _ask(path: Path) -> Document | None:
             peer.connect(str(path))
             return _read(peer)
         except ConnectionRefusedError:
-            path.unlink(missing_ok=True)  # left behind by a process that was killed
+            # Left behind by a process that was killed; or of one that is about to listen.
+            if _is_gone(path):
+                path.unlink(missing_ok=True)
         except (OSError, ValueError, RecursionError):
             return None  # busy, half gone or no mirror: status says `unknown`
     return None
+
+
+def _is_gone(path: Path) -> bool:
+    """Whether no process has the number that the socket is named after."""
+    if not path.stem.isdecimal():
+        return False
+    number = int(path.stem)
+    try:
+        os.kill(number, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except PermissionError:
+        return False
+    return number == 0
 
 
 def _read(peer: socket.socket) -> Document:
