@@ -218,3 +218,9 @@ def test_a_mirror_that_does_not_answer_is_named(scene: Scene, monkeypatch: pytes
     assert code == 1
     assert f"no answer from the running mirror on {HOST} (pid {PID})" in out
     assert "the command stays recorded" in out
+
+
+def test_a_mirror_of_other_topics_is_not_waited_for(scene: Scene) -> None:
+    with PlayedDriver(scene.target.bootstrap_servers, scene.source_id, lambda _command: [], topics="others"):
+        done = scene.topics("pause", f"{scene.topic}:0")
+    assert (done["mirrors"], done["done"]) == ([], True)

@@ -29,11 +29,15 @@ Answers = Callable[[Command], Sequence[dict[str, Any]]]
 
 
 class PlayedDriver:
-    """`answers`: the rows' fields that are written in answer to a command, one after the other; none: it hangs."""
+    """`answers`: the rows' fields that are written in answer to a command, one after the other; none: it hangs.
+    `topics`: what it copies."""
 
-    def __init__(self, bootstrap: str, source_cluster_id: str, answers: Answers) -> None:
+    def __init__(
+        self, bootstrap: str, source_cluster_id: str, answers: Answers, *, topics: str = ".*"
+    ) -> None:
         self.heard: list[Command] = []
         self._bootstrap, self._source, self._answers = bootstrap, source_cluster_id, answers
+        self._topics = topics
         self._ready, self._end = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._drive()))
 
@@ -51,7 +55,7 @@ class PlayedDriver:
         await client.connect()
         ledger = Ledger(OwnTopics(client))
         await ledger.open()
-        claims = ClaimsGroup(HOST, PID, [Claim(link="link", topics=("nothing",))])
+        claims = ClaimsGroup(HOST, PID, [Claim(link="link", topics=(self._topics,))])
         election = Election(client, claims_group_of(self._source), claims, on_change=lambda _standing: None)
         election.start()
         wanted: asyncio.Queue[Command] = asyncio.Queue()
