@@ -17,7 +17,7 @@ from heliograph.model.command import Outcome, Wish
 from heliograph.model.hints import topics_line
 from heliograph.model.policy import OnLoss
 from heliograph.model.states import PartitionState, StopReason
-from tests.support.operator import Scene, row_of, stopped
+from tests.support.operator import Operator, Scene, row_of, stopped
 from tests.support.plain_run import PlainRun, plain_run
 from tests.support.topics import create_topic, delete_topic, own_configs, set_config
 
@@ -31,6 +31,13 @@ def scene(
     source_cluster: LabCluster, target_cluster: LabCluster, unique_topic: Callable[[str], str]
 ) -> Scene:
     return Scene(source_cluster, target_cluster, unique_topic("commands"))
+
+
+async def mirror_anew(run: PlainRun, operator: Operator) -> None:
+    """Nothing is lost by it."""
+    answer = await operator.answer(await operator.command(Wish.REMIRROR))
+    assert answer.outcome is Outcome.APPLIED, answer
+    await run.caught_up()
 
 
 async def test_a_foreign_record_stops_and_remirror_makes_it_identical(scene: Scene) -> None:
@@ -193,9 +200,7 @@ async def test_a_remirror_holds_all_that_the_topic_held_whatever_start_the_confi
     scene.write(10, seed=1)
     async with plain_run(scene.settings(start="latest")) as run, scene.operator() as operator:
         await run.caught_up()
-        answer = await operator.answer(await operator.command(Wish.REMIRROR))
-        assert answer.outcome is Outcome.APPLIED, answer
-        await run.caught_up()
+        await mirror_anew(run, operator)
     scene.assert_identical(40)
 
 
@@ -206,9 +211,7 @@ async def test_a_remirror_begins_where_the_mirror_began(scene: Scene) -> None:
     scene.write(20, seed=1)
     async with plain_run(scene.settings(start="-7d")) as run, scene.operator() as operator:
         await run.caught_up()
-        answer = await operator.answer(await operator.command(Wish.REMIRROR))
-        assert answer.outcome is Outcome.APPLIED, answer
-        await run.caught_up()
+        await mirror_anew(run, operator)
     assert scene.offsets(scene.target) == list(range(30, 50))
 
 
@@ -251,9 +254,7 @@ async def test_configs_set_by_hand_are_there_again_after_a_remirror(scene: Scene
     async with plain_run(scene.settings()) as run, scene.operator() as operator:
         await run.caught_up()
         set_config(scene.target, scene.topic, "retention.ms", "123456789")
-        answer = await operator.answer(await operator.command(Wish.REMIRROR))
-        assert answer.outcome is Outcome.APPLIED, answer
-        await run.caught_up()
+        await mirror_anew(run, operator)
     assert own_configs(scene.target, scene.topic)["retention.ms"] == "123456789"
     scene.assert_identical(10)
 

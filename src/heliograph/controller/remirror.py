@@ -1,10 +1,12 @@
-"""A topic is mirrored anew: deleted by its id, created again as it was, and copied from where the source begins.
+"""A topic is mirrored anew: deleted by its id, created again like its source with what was set by hand, and copied
+from where its mirror began.
 
     lanes let go ─▶ nothing can be on its way ─▶ `remirror` row ─▶ delete by id ─▶ create ─▶ rows of the former
     topic and the `remirror` row removed, answered ─▶ planned anew, given to lanes
 
 Each step can be taken again by whoever holds the topic next: the row says which topic was to be deleted, and what was
-set on it by hand. A topic with another id than that is never deleted. What only the target holds is compared with what
+set on it by hand. A topic with another id than that is never deleted: where a client that asks for the topic makes the
+broker create one before us, all partitions stop (`recreated`). What only the target holds is compared with what
 the operator was shown when lanes have let go, right before the deletion.
 
 Nobody deletes who is not the holder: the lease is asked for right before the request. What is left is a request that is
