@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -20,6 +21,8 @@ from heliograph.model.ledger import (
     UnknownVersion,
     decode_row,
     encode_row,
+    pack,
+    unpack_fields,
 )
 from heliograph.model.partition import TopicPartition
 
@@ -221,6 +224,22 @@ def command(wish: Wish, number: int = 1, *, partition: int = 3) -> Command:
 @pytest.mark.parametrize("wish", Wish)
 def test_a_command_is_read_as_it_was_written(wish: Wish) -> None:
     assert decode_command(*encode_command(command(wish))) == command(wish)
+
+
+def test_what_was_shown_as_kept_is_not_accepted_as_lost() -> None:
+    cut = replace(command(Wish.REMIRROR), loses={0: (5, 90)}, keeps={0: (10, 60)})
+    assert decode_command(*encode_command(cut)) == cut
+    shown = [(5, 10), (60, 90), (70, 80)]
+    more = [(5, 11), (59, 90), (20, 30), (5, 90), (0, 10), (60, 91)]
+    assert [cut.accepts(0, lost) for lost in shown + more] == [True] * 3 + [False] * 6
+    assert not cut.accepts(1, (5, 10))
+
+
+def test_a_command_without_what_is_kept_is_read_as_it_was_meant() -> None:
+    key, value = encode_command(replace(command(Wish.REMIRROR), loses={0: (5, 90)}))
+    fields = unpack_fields(value)
+    del fields["keeps"]
+    assert decode_command(key, pack(VERSION, fields)).accepts(0, (20, 30))
 
 
 def test_the_last_word_on_whether_a_partition_is_copied_counts() -> None:

@@ -33,7 +33,7 @@ from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.plan import CreateTopic
 from heliograph.controller.recorded import Recorded, Remirroring
-from heliograph.controller.remirror_cost import begin_again, hulls, lost_in, lost_of, set_by_hand
+from heliograph.controller.remirror_cost import begin_again, lost_in, lost_of, set_by_hand
 from heliograph.controller.restart import Restart
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.controller.verdict import shape_for
@@ -197,9 +197,8 @@ class Remirror:
             words = f"what would be lost of partition {unseen[0]} cannot be said now"
             raise Unwanted(words, hint=_look_again(key))
         losses = lost_in(recorded, source, target) | {n: lost_of(span, None) for n, span in beyond.items()}
-        for number, lost in hulls(losses).items():
-            shown = command.loses.get(number)
-            if shown is None or not (shown[0] <= lost[0] and lost[1] <= shown[1]):
+        for number, lost in ((number, each) for number, ranges in losses.items() for each in ranges):
+            if not command.accepts(number, lost):
                 raise Unwanted(
                     f"partition {number}: offsets [{lost[0]}, {lost[1]}) that only the target holds would be lost, more"
                     " than were shown",

@@ -100,6 +100,11 @@ def hulls(lost: Lost) -> Ranges:
     return {number: (ranges[0][0], ranges[-1][1]) for number, ranges in lost.items() if ranges}
 
 
+def kept_between(lost: Lost) -> Ranges:
+    """What is not lost of such a range: the source holds it, and is cut at both ends."""
+    return {number: (ranges[0][1], ranges[1][0]) for number, ranges in lost.items() if len(ranges) == 2}
+
+
 def set_by_hand(snapshot: LinkSnapshot, source: SourceTopic, target: TargetTopic) -> dict[str, str]:
     """The target topic's own configs that it would not be created with, and is given again. What a mirror needs is not
     among them."""

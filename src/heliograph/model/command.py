@@ -49,7 +49,8 @@ class Subject:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """`target_topic_id`: the topic that was shown to the operator. `stop`: the code of the stop that is to be resolved,
-    as it was shown. `loses`: the offsets that the operator was shown as lost, and accepts, by partition."""
+    as it was shown. `loses`: the offsets that the operator was shown as lost, and accepts, by partition; `keeps`: those
+    among them that the operator was shown as not lost."""
 
     id: str
     wish: Wish
@@ -59,6 +60,14 @@ class Command:
     target_topic_id: str = ""
     stop: str | None = None
     loses: Ranges = field(default_factory=dict)
+    keeps: Ranges = field(default_factory=dict)
+
+    def accepts(self, partition: int, lost: tuple[int, int]) -> bool:
+        """Whether the operator was shown all of this range as lost."""
+        shown, kept = self.loses.get(partition), self.keeps.get(partition)
+        if shown is None or not (shown[0] <= lost[0] and lost[1] <= shown[1]):
+            return False
+        return kept is None or lost[1] <= kept[0] or kept[1] <= lost[0]
 
 
 def encode_command(command: Command) -> tuple[bytes, bytes]:
@@ -72,9 +81,14 @@ def encode_command(command: Command) -> tuple[bytes, bytes]:
         "author": command.author,
         "target_topic_id": command.target_topic_id,
         "stop": command.stop,
-        "loses": {str(partition): list(lost) for partition, lost in command.loses.items()},
+        "loses": _encoded(command.loses),
+        "keeps": _encoded(command.keeps),
     }
     return pack(VERSION, key), pack(VERSION, value)
+
+
+def _encoded(ranges: Ranges) -> dict[str, list[int]]:
+    return {str(partition): list(each) for partition, each in ranges.items()}
 
 
 def decode_command(key: bytes, value: bytes) -> Command:
@@ -92,12 +106,12 @@ def _decoded(subject: Subject, fields: Mapping[str, Any]) -> Command:
     at = datetime.fromisoformat(fields["at"])
     texts = [fields[name] for name in ("id", "author", "target_topic_id")]
     stop = fields["stop"]
-    loses = {int(partition): (lost[0], lost[1]) for partition, lost in fields["loses"].items()}
+    loses = _ranges(fields["loses"])
+    keeps = _ranges(fields.get("keeps", {}))  # commands that were written before it was known
     _check(
         at.utcoffset() is not None,  # times without a zone cannot be compared with others
         all(isinstance(text, str) for text in texts),
         stop is None or isinstance(stop, str),
-        all(is_number(offset) for lost in loses.values() for offset in lost),
     )
     return Command(
         id=texts[0],
@@ -108,7 +122,14 @@ def _decoded(subject: Subject, fields: Mapping[str, Any]) -> Command:
         target_topic_id=texts[2],
         stop=stop,
         loses=loses,
+        keeps=keeps,
     )
+
+
+def _ranges(fields: Mapping[str, Any]) -> dict[int, tuple[int, int]]:
+    ranges = {int(partition): (each[0], each[1]) for partition, each in fields.items()}
+    _check(all(is_number(offset) for each in ranges.values() for offset in each))
+    return ranges
 
 
 def _check(*rules: bool) -> None:

@@ -32,6 +32,7 @@ class Draft:
     wish: Wish
     stop: str | None = None
     loses: Ranges = field(default_factory=dict)
+    keeps: Ranges = field(default_factory=dict)
     shown: tuple[str, ...] = ()
     destroys: bool = False
     details: Mapping[str, Any] = field(default_factory=dict)

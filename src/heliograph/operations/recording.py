@@ -75,6 +75,7 @@ def _command(decision: Decision, draft: Draft, author: str, now: datetime) -> Co
         target_topic_id=draft.target_topic_id,
         stop=draft.stop,
         loses=draft.loses,
+        keeps=draft.keeps,
     )
 
 

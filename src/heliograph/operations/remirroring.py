@@ -16,14 +16,16 @@ from heliograph.controller.remirror_cost import (
     begin_again,
     holds_others,
     hulls,
+    kept_between,
     lost_in,
     lost_of,
     set_by_hand,
 )
 from heliograph.controller.snapshot import LinkSnapshot, SourceTopic, TargetTopic
 from heliograph.model.command import Wish
+from heliograph.model.hints import topics_line
 from heliograph.model.ledger import OWN_TOPICS, WHOLE_TOPIC
-from heliograph.model.partition import MirrorPartition
+from heliograph.model.partition import MirrorPartition, TopicPartition
 from heliograph.operations.decision import Decided, Draft, Refusal, offsets
 from heliograph.operations.views import TopicTrace
 
@@ -60,9 +62,10 @@ def decide_remirrors(
             message = (
                 f"cluster {snapshot.link.target!r} has no topic {target_name}: there is nothing to delete"
             )
-            outcomes.append(
-                Refusal(subject=name, message=message, hint="`heliograph run` creates and copies it")
-            )
+            stopped = any(recorded.stop(TopicPartition(target_name, n), "") for n in source.partitions)
+            resume = topics_line("resume", snapshot.link.name, name)
+            hint = f"to create it again: {resume}" if stopped else "`heliograph run` creates and copies it"
+            outcomes.append(Refusal(subject=name, message=message, hint=hint))
         else:
             outcomes.append(
                 _remirror(snapshot, source, target, traces.get(target_name, TopicTrace()), recorded)
@@ -94,6 +97,7 @@ def _remirror(
         target_topic_id=target.topic_id,
         wish=Wish.REMIRROR,
         loses=hulls(lost),
+        keeps=kept_between(lost),
         shown=tuple(shown),
         destroys=True,
         details={
