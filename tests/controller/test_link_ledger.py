@@ -10,11 +10,14 @@ from heliograph.controller import link_ledger
 from heliograph.controller.at_first import AtFirst
 from heliograph.controller.ledger import Ledger
 from heliograph.controller.link_ledger import LinkLedger
-from heliograph.controller.recorded_plan import paused_by, refuse_by_ledger
+from heliograph.controller.plan import RefusePartition
+from heliograph.controller.recorded_plan import gone_since, paused_by, refuse_by_ledger
 from heliograph.controller.recorded_stops import rows_of_stops, stops_met
+from heliograph.model.admission import Refused
 from heliograph.model.clock import time_of_day
 from heliograph.model.command import Command, Outcome, Subject, Wish
 from heliograph.model.errors import Disconnected
+from heliograph.model.hints import RESUME_TOPIC
 from heliograph.model.ledger import LEDGER_TOPIC, WHOLE_TOPIC, LedgerState, RowKind, decode_row
 from heliograph.model.occurrence import of_stop
 from heliograph.model.partition import TopicPartition
@@ -32,10 +35,10 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link_ledger, "AGAIN_S", 0.01)
 
 
-async def opened(logs: MemoryLogs | None = None) -> LinkLedger:
+async def opened(logs: MemoryLogs | None = None, *, target_id: str = HERE) -> LinkLedger:
     ledger = Ledger(logs or MemoryLogs())
     await ledger.open()
-    return LinkLedger(ledger, LINK.name, SF_ID, lambda _topic: HERE)
+    return LinkLedger(ledger, LINK.name, SF_ID, lambda _topic: target_id)
 
 
 def command(wish: Wish = Wish.PAUSE, number: int = 0, topic_id: str = HERE) -> Command:
@@ -166,6 +169,32 @@ async def test_a_source_topic_that_was_made_again_is_refused_where_both_ids_are_
     assert refused("another") is StopReason.RECREATED
     gone = refuse_by_ledger(ledger.recorded, source_topic(topic_id="another"), "orders", None)
     assert gone is None  # no target holds records of the former one
+
+
+async def test_a_target_topic_that_was_made_again_is_refused_where_both_ids_are_known() -> None:
+    ledger = await opened()
+    await ledger.write([ledger.of_topic("orders", "orders", "src")])
+
+    def refused(target_id: str) -> Refused | None:
+        target = target_topic(topic_id=target_id)
+        return refuse_by_ledger(ledger.recorded, source_topic(topic_id="src"), "orders", target)
+
+    assert refused(HERE) is None
+    assert refused("") is None  # brokers that tell no ids
+    why = refused("another")
+    assert why is not None
+    assert (why.reason, RESUME_TOPIC in why.hint) == (StopReason.RECREATED, True)
+    assert refuse_by_ledger(ledger.recorded, source_topic(topic_id="src"), "orders", None) is None
+    assert f"(id {HERE}) was deleted" in (gone_since(ledger.recorded, "orders") or "")
+    assert gone_since(ledger.recorded, "clicks") is None
+
+
+async def test_that_a_target_topic_was_deleted_is_written_though_it_is_not_there() -> None:
+    ledger = await opened(target_id="")
+    recreated = replace(refusal(partition()).why, reason=StopReason.RECREATED)
+    rows = rows_of_stops(ledger, [RefusePartition(partition=partition(), why=recreated)])
+    assert [row.name.kind for row in rows] == [RowKind.STOP]
+    assert rows_of_stops(ledger, [refusal(partition())]) == []
 
 
 async def test_a_row_of_a_later_version_refuses_its_topic_and_no_other() -> None:

@@ -5,11 +5,19 @@ Judged by an independent consumer: afterwards the target is identical, or lacks 
 
 from __future__ import annotations
 
+import asyncio
+import json
+import shlex
+import sys
 import time
+from asyncio.subprocess import PIPE
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.clock import time_of_day
@@ -17,6 +25,7 @@ from heliograph.model.command import Outcome, Wish
 from heliograph.model.hints import topics_line
 from heliograph.model.policy import OnLoss
 from heliograph.model.states import PartitionState, StopReason
+from tests.support.mirror_process import write_config
 from tests.support.operator import Operator, Scene, row_of, stopped
 from tests.support.plain_run import PlainRun, plain_run
 from tests.support.topics import create_topic, delete_topic, own_configs, set_config
@@ -231,6 +240,29 @@ async def test_a_target_topic_that_was_made_again_is_resumed(scene: Scene) -> No
     scene.assert_identical(41)
 
 
+async def test_a_target_topic_that_was_made_again_while_nothing_ran_stays_stopped_until_it_is_resumed(
+    scene: Scene,
+) -> None:
+    scene.write(40)
+    async with plain_run(scene.settings()) as run:
+        await run.caught_up()
+    delete_topic(scene.target, scene.topic)
+    create_topic(scene.target, scene.topic, 2)
+    for _ in range(2):
+        async with plain_run(scene.settings()) as run, scene.operator() as operator:
+            await run.task  # it has nothing to do
+            assert {row.reason for row in run.rows} == {StopReason.RECREATED}
+            assert await operator.stop_code() == "recreated"
+    async with scene.operator() as operator:
+        for number in (0, 1):
+            await operator.command(Wish.RESUME, number, stop="recreated")
+    async with plain_run(scene.settings()) as run:
+        await run.caught_up()
+    async with plain_run(scene.settings()) as run:  # it is the one that is mirrored to by now
+        await run.caught_up()
+    scene.assert_identical(40)
+
+
 @pytest.mark.slow  # a topic counts as gone after 15 s
 async def test_a_target_topic_that_was_deleted_is_created_again_when_it_is_resumed(scene: Scene) -> None:
     scene.write(40)
@@ -242,10 +274,15 @@ async def test_a_target_topic_that_was_deleted_is_created_again_when_it_is_resum
         assert row.reason is StopReason.RECREATED
         assert row.hint is not None
         assert row.hint.endswith(topics_line("resume", row.partition.link, scene.topic))
+    async with plain_run(scene.settings()) as run:
+        await run.task
+        assert {row.reason for row in run.rows} == {StopReason.RECREATED}  # it stays so over restarts
+    async with scene.operator() as operator:
         commands = [await operator.command(Wish.RESUME, n, stop="recreated") for n in (0, 1)]
-        for command in commands:
-            assert (await operator.answer(command)).outcome is Outcome.APPLIED
-        await run.caught_up()
+        async with plain_run(scene.settings()) as run:
+            await run.caught_up()
+            for command in commands:
+                assert (await operator.answer(command)).outcome is Outcome.APPLIED
     scene.assert_identical(40)
 
 
@@ -313,3 +350,41 @@ async def test_a_topic_that_waits_for_its_target_begins_where_it_was_when_the_li
     async with plain_run(settings) as run:
         await run.caught_up()
     assert scene.offsets(scene.target) == list(range(30, 50))
+
+
+async def heliograph(config: Path, *words: str, code: int = 0) -> Any:
+    """The command line as an operator types it, in a process of its own; what it prints."""
+    line = [sys.executable, "-m", "heliograph.interface.cli.main", *words, "-f", str(config), "--json"]
+    process = await asyncio.create_subprocess_exec(*line, stdout=PIPE, stderr=PIPE)
+    out, err = await process.communicate()
+    assert process.returncode == code, err.decode()
+    return json.loads(out)
+
+
+async def test_an_operator_pauses_resumes_and_pastes_the_hint_of_a_stop(scene: Scene, tmp_path: Path) -> None:
+    scene.write(20)
+    settings = scene.settings()
+    name = settings.links[0].name
+    config = write_config(tmp_path, source=scene.source, target=scene.target, topics=[scene.topic])
+    document = yaml.safe_load(config.read_text())
+    document["links"] = {name: document["links"]["link"]}
+    config.write_text(yaml.safe_dump(document))
+    async with plain_run(settings) as run:
+        await run.caught_up()
+        paused = await heliograph(config, "topics", "pause", f"{scene.topic}:0")
+        assert [each["outcome"] for each in paused["commands"]] == ["applied"]
+        scene.write(20, seed=1)
+        assert row_of(run).state is PartitionState.PAUSED
+        await heliograph(config, "topics", "resume", "--all", "--state", "paused")
+        await run.until(lambda run: row_of(run).next_offset == 40)
+
+        scene.write_to_target()
+        scene.write(20, seed=2)
+        await run.until(stopped)
+        (link,) = (await heliograph(config, "topics", "list", "--state", "stopped"))["links"]
+        (row,) = link["partitions"]
+        pasted = shlex.split(row["hint"][row["hint"].rindex("heliograph topics") :])
+        assert pasted == ["heliograph", "topics", "remirror", name, scene.topic]
+        await heliograph(config, *pasted[1:], "--yes")
+        await run.until(lambda run: row_of(run).next_offset == 60)
+    scene.assert_identical(60)

@@ -273,6 +273,7 @@ class Commands:
             rows += ledger.removed(key.target, RowKind.STOP)
             lost = command.loses.get(key.partition)
             rows += [ledger.of_loss(key.target, lost, command.author)] if lost is not None else []
+        rows += _accepted_topics(ledger, commands)
         await ledger.write(rows)
         await self._restart.take_back(commands)
         todo = (await self._roles.take_again(link, {key.source_topic for key in commands})).todo
@@ -302,6 +303,17 @@ class Commands:
 
     def _tell(self, code: Event, key: MirrorPartition, message: str) -> None:
         self._outbox.put(Occurrence(at=time_of_day(), code=code, message=message, **key._asdict()))
+
+
+def _accepted_topics(ledger: LinkLedger, keys: Iterable[MirrorPartition]) -> list[Row]:
+    """A target topic that somebody has made again is the one that is mirrored to, now that an operator says so."""
+    recorded = ledger.recorded
+    pairs = {(key.target_topic, key.source_topic) for key in keys}
+    return [
+        ledger.of_topic(target, source, recorded.source_topic_id(target))
+        for target, source in sorted(pairs)
+        if (now_id := ledger.target_id(target)) and recorded.target_topic_id(target) not in ("", now_id)
+    ]
 
 
 def _loses_more(command: Command, key: MirrorPartition, source_start: int | None) -> _Refusal | None:

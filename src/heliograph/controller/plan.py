@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from heliograph.controller.finding import Finding
 from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
-from heliograph.controller.recorded_plan import paused_by, refuse_by_ledger
+from heliograph.controller.recorded_plan import gone_since, paused_by, refuse_by_ledger
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.controller.topic_config import TargetShape, creation_line
 from heliograph.controller.verdict import can_align, judge, shape_for, target_configs
@@ -149,6 +149,7 @@ def plan(
             _plan_topic(snapshot, topic, missing, recorded, made)
     warnings = [str(f) for f in findings if f.severity is Severity.WARNING]
     warnings += [w for creation in made.creations for w in creation.shape.warnings]
+    warnings += made.warnings
     warnings += [
         f"link {s.link.name}: no topic of cluster {s.link.source!r} matches"
         for s in snapshots
@@ -175,6 +176,7 @@ class _Making:
     refusals: list[RefusePartition] = field(default_factory=list)
     awaited: list[AwaitPartition] = field(default_factory=list)
     paused: list[PausePartition] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
 def _forgetful(snapshot: LinkSnapshot) -> str | None:
@@ -279,6 +281,8 @@ def _plan_topic(
             wanted = True
     if wanted and target is None:
         made.creations.append(CreateTopic(link=link.name, topic=target_name, shape=shape))
+        gone = gone_since(recorded, target_name)
+        made.warnings += [f"link {link.name}: {gone}"] if gone else []
 
 
 def _pause(partition: MirrorPartition, sight: PartitionSight, words: str) -> PausePartition:

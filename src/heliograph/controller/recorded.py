@@ -182,6 +182,11 @@ class Recorded:
         fields = self._state.fields(self.topic_name(topic, RowKind.TOPIC))
         return "" if fields is None else _text(fields, "source_topic_id")
 
+    def target_topic_id(self, topic: str) -> str:
+        """The id that this target topic had when it was last mirrored to; empty where that is not known."""
+        fields = self._state.fields(self.topic_name(topic, RowKind.TOPIC))
+        return "" if fields is None else _text(fields, "target_topic_id")
+
     def is_topic(self, topic: str, source_topic_id: str, target_topic_id: str) -> bool:
         """Whether it is written down that this source topic is mirrored to this target topic."""
         fields = self._state.fields(self.topic_name(topic, RowKind.TOPIC))

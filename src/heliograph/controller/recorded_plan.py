@@ -6,7 +6,7 @@ from heliograph.controller.recorded import Recorded, time_text
 from heliograph.controller.snapshot import SourceTopic, TargetTopic
 from heliograph.model.admission import Refused
 from heliograph.model.command import Command
-from heliograph.model.hints import AFRESH
+from heliograph.model.hints import AFRESH, MADE_AGAIN
 from heliograph.model.partition import TopicPartition
 from heliograph.model.states import StopReason
 
@@ -27,7 +27,26 @@ def refuse_by_ledger(
             f" {known}): the target holds records of the former one",
             hint=f"compare both topics; {AFRESH}",
         )
+    was = recorded.target_topic_id(target_name)
+    if target is not None and was and target.topic_id and was != target.topic_id:
+        return Refused(
+            reason=StopReason.RECREATED,
+            message=f"the target topic {target_name} was deleted and created again by somebody else (topic id"
+            f" {target.topic_id}, was {was})",
+            hint=MADE_AGAIN,
+        )
     return None
+
+
+def gone_since(recorded: Recorded, target_name: str) -> str | None:
+    """What to say of a target topic that is created: it was mirrored to before, and is not there."""
+    was = recorded.target_topic_id(target_name)
+    if not was:
+        return None
+    return (
+        f"target topic {target_name} (id {was}) was deleted since it was mirrored: it is created again, and all that"
+        " the source holds is copied again"
+    )
 
 
 def paused_by(recorded: Recorded, where: TopicPartition, topic_id: str) -> str | None:

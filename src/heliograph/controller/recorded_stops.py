@@ -40,10 +40,11 @@ def stops_met(occurrences: Iterable[Occurrence]) -> dict[str, list[RefusePartiti
 
 def rows_of_stops(ledger: LinkLedger, stops: Iterable[RefusePartition]) -> list[Row]:
     """Those of which nothing is written yet: a stop that is found again stays as it was. Of a topic that is not there
-    nothing is written: it would count for whichever is made next."""
+    only that it was deleted is written: it counts for whichever is made next."""
     rows = []
     for each in stops:
         topic_id = ledger.target_id(each.partition.target_topic)
-        if topic_id and ledger.recorded.stop(each.partition.target, topic_id) is None:
+        lasts = bool(topic_id) or each.why.reason is StopReason.RECREATED
+        if lasts and ledger.recorded.stop(each.partition.target, topic_id) is None:
             rows.append(ledger.of_stop(each.partition, each.why))
     return rows

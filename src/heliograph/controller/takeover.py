@@ -70,14 +70,15 @@ class Takeover:
         )
         keys = _held(snapshot, todo)
         held = [key.target for key in keys]
-        begun = await self._begin(link, member, ledger, held)
+        topics = {where.topic for where in held} | _gone(snapshot, todo)
+        begun = await self._begin(link, member, ledger, held, topics)
         if begun is None:
             ledger = None  # without a term its rows would not count
         todo = await self._with_gaps(link, member, todo)
         if (
             ledger is not None
             and begun is not None
-            and not await self._written(link, ledger.take_over({where.topic for where in held}, begun.term))
+            and not await self._written(link, ledger.take_over(topics, begun.term))
         ):
             ledger = None
         if ledger is None:
@@ -89,12 +90,17 @@ class Takeover:
         return Ready(todo=todo, marks=_marks_of(snapshot, keys, marks))
 
     async def _begin(
-        self, link: str, member: str, ledger: LinkLedger | None, held: Collection[TopicPartition]
+        self,
+        link: str,
+        member: str,
+        ledger: LinkLedger | None,
+        held: Collection[TopicPartition],
+        topics: set[str],
     ) -> Begun | None:
         """None: nothing of it can be kept. Without a ledger, too, no mark may be left that could mislead whoever comes
         next."""
         cells = self._cells_of(link)
-        above = ledger.recorded.term_above({where.topic for where in held}) if ledger is not None else 0
+        above = ledger.recorded.term_above(topics) if ledger is not None else 0
         barrier = BARRIER if ledger is not None else None
         try:
             return await cells.begin(held, member=member, barrier=barrier, above=above)
@@ -199,6 +205,13 @@ def _held(snapshot: LinkSnapshot, todo: Plan) -> list[MirrorPartition]:
         if key.target_topic in existing
         and key.partition < partitions.get(key.target_topic, key.partition + 1)
     ]
+
+
+def _gone(snapshot: LinkSnapshot, todo: Plan) -> set[str]:
+    """Target topics that stay stopped because they were deleted: they have no cells, and rows all the same, which an
+    operator's command removes."""
+    refused = {each.partition.target_topic for each in todo.refusals}
+    return refused - set(snapshot.targets)
 
 
 def _topic_rows(ledger: LinkLedger, snapshot: LinkSnapshot, todo: Plan) -> list[Row]:

@@ -6,14 +6,14 @@ from uuid import UUID
 
 from heliograph.cluster.metadata import NO_ID
 from heliograph.model.errors import PartitionStop
-from heliograph.model.hints import AFRESH, RESUME_TOPIC
+from heliograph.model.hints import AFRESH, MADE_AGAIN
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import StopReason
 
 SOURCE, TARGET = "source", "target"
 _HINTS = {
     SOURCE: f"the target holds records of the former source topic: compare both topics; {AFRESH}",
-    TARGET: f"find out who did it; if the new target topic is empty: {RESUME_TOPIC}; if not, {AFRESH}",
+    TARGET: MADE_AGAIN,
 }
 
 

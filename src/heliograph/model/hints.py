@@ -34,6 +34,9 @@ AFRESH = (
     f" them and asks first): {REMIRROR}"
 )
 
+# Of a target topic that somebody has deleted and created.
+MADE_AGAIN = f"find out who did it; if the new target topic is empty: {RESUME_TOPIC}; if not, {AFRESH}"
+
 
 def hint_for(where: MirrorPartition, hint: str) -> str:
     """The hint with the names of this partition."""
