@@ -20,6 +20,7 @@ from heliograph.model.errors import ClusterUnreachable
 from heliograph.model.link import Link
 from heliograph.model.link_status import LinkStatus
 from heliograph.model.settings import Settings
+from heliograph.model.states import PartitionState
 from heliograph.operations.decision import Decision
 from heliograph.operations.looking import LinkView
 from heliograph.operations.recording import Done, Runners, commands_of
@@ -160,6 +161,7 @@ def test_a_loss_is_refused_with_the_line_that_accepts_it(
 
 
 def test_what_runs_is_not_resumed(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.seen = look(FINE, told={0: {"state": PartitionState.CAUGHT_UP}})
     assert run("resume", "sf-to-nyc", "orders:0") == 0
     assert capsys.readouterr().out == "orders:0 is not stopped or paused\n"
     assert run("resume", "--all") == 0
@@ -198,7 +200,7 @@ def test_of_many_partitions_only_what_is_lost_is_all_shown(
         (("pause", "payments"), "does not mirror topic payments"),
         (("resume", "orders:x"), "is no topic"),
         (("remirror", "orders:0"), "only the whole topic"),
-        (("list", "other-link"), "the config has no link other-link"),
+        (("list", "other-link"), "does not mirror topic other-link"),
         (("list", "--state", "asleep"), "asleep"),
         (("list", "--code", "asleep"), "asleep"),
         (("list", "--topic", "payments"), "does not mirror topic payments"),
@@ -210,12 +212,23 @@ def test_wrong_use_exits_2(words: tuple[str, ...], message: str, capsys: pytest.
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("world")
-def test_only_commands_that_take_all_topics_offer_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (run("pause"), run("remirror")) == (2, 2)
-    of_pause, of_remirror = [line for line in capsys.readouterr().err.splitlines() if "hint" in line]
-    assert "--all" in of_pause
-    assert "--all" not in of_remirror
+def test_topics_are_mirrored_again_by_the_code_of_their_stop(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.seen = look(FINE, FINE, rows=[stop_row(1, "foreign")])
+    assert run("remirror", "--all", "--code", "lost", "--yes") == 0
+    assert world.written == []
+    assert run("remirror", "--all", "--code", "foreign", "--yes") == 0
+    assert [each.where.source_topic for each in world.written[0].drafts] == ["orders"]
+    assert "recorded" in capsys.readouterr().out
+
+
+def test_a_list_takes_links_and_topics_by_name(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.seen = look(FINE, FINE)
+    for words in (["orders:1"], ["sf-to-nyc", "orders:1"], ["--topic", "orders:1"]):
+        assert run("list", *words, "--json") == 0
+        (link,) = json.loads(capsys.readouterr().out)["links"]
+        assert [row["partition"] for row in link["partitions"]] == [1]
 
 
 def test_the_list_begins_with_a_summary_and_shows_fifty_rows(

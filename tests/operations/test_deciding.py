@@ -42,7 +42,7 @@ def resume(seen: LinkView, *words: str, accepts_loss: bool = False, **filters: A
 
 
 def remirror(seen: LinkView) -> Decision:
-    return deciding.remirror(take_aim([LINK], ["orders"]), seen)
+    return deciding.remirror(take_aim([LINK], ["orders"]), seen, ["orders"])
 
 
 # -- pause
@@ -66,7 +66,6 @@ def test_what_is_paused_already_is_not_paused_again() -> None:
 
 def test_a_target_topic_that_was_deleted_under_a_running_mirror_is_resumed() -> None:
     gone = look(PartitionSight(source=span(0, 9), source_end=9), has_target=False)
-    assert "yet: nothing is mirrored" in resume(gone, "orders").refusals[0].message
     (view,) = gone.partitions
     status = view.status._replace(state=PartitionState.STOPPED, reason=StopReason.RECREATED)
     stopped = replace(gone, partitions=(replace(view, status=status),))
@@ -180,8 +179,18 @@ def test_a_stop_of_which_only_a_running_mirror_tells_is_resumed_too() -> None:
     assert resume(look(FINE, told=told), "orders").drafts[0].stop == "gap"
 
 
+@pytest.mark.parametrize("has_target", [True, False])
+def test_what_may_be_stopped_on_another_machine_is_resumed_if_it_is_named(*, has_target: bool) -> None:
+    unknown = {0: {"state": PartitionState.UNKNOWN}}
+    seen = look(FINE, told=unknown, has_target=has_target)
+    (draft,) = resume(seen, "orders").drafts
+    assert (draft.stop, draft.destroys, "no stop is recorded" in draft.shown[0]) == (None, False, True)
+    assert resume(seen).drafts == ()
+
+
 def test_what_is_paused_is_resumed_and_what_runs_is_left() -> None:
-    seen = look(FINE, FINE, commands=[wished(Wish.PAUSE, 1)])
+    runs = {0: {"state": PartitionState.CAUGHT_UP}}
+    seen = look(FINE, FINE, commands=[wished(Wish.PAUSE, 1)], told=runs)
     decision = resume(seen, "orders")
     assert [each.where.partition for each in decision.drafts] == [1]
     assert decision.drafts[0].stop is None
@@ -251,9 +260,9 @@ def test_where_a_partition_begins_again_is_shown() -> None:
     )
 
 
-def test_a_source_that_was_cut_at_both_ends_is_one_range_in_the_command() -> None:
+def test_of_a_source_that_was_cut_at_both_ends_the_command_says_what_is_kept() -> None:
     (draft,) = remirror(look(sight((10, 60), (5, 90)))).drafts
-    assert draft.loses == {0: (5, 90)}
+    assert (draft.loses, draft.keeps) == ({0: (5, 90)}, {0: (10, 60)})
     assert draft.details["lost"] == {"0": [[5, 10], [60, 90]]}
 
 
@@ -277,7 +286,7 @@ def test_groups_configs_and_further_partitions_are_shown() -> None:
 def test_a_topic_that_is_not_on_both_sides_is_not_mirrored_again() -> None:
     absent = remirror(look(PartitionSight(source=span(0, 9), source_end=9), has_target=False))
     assert "has no topic orders: there is nothing to delete" in absent.refusals[0].message
-    gone = deciding.remirror(take_aim([LINK], ["gone"]), look(FINE))
+    gone = deciding.remirror(take_aim([LINK], ["gone"]), look(FINE), ["gone"])
     assert "has no topic gone" in gone.refusals[0].message
     unseen = PartitionSight(source=None, source_end=None, target=span(0, 5), unreadable="no leader")
     assert "orders:0: no leader" in remirror(look(unseen)).refusals[0].message
@@ -286,8 +295,24 @@ def test_a_topic_that_is_not_on_both_sides_is_not_mirrored_again() -> None:
 def test_a_topic_of_heliographs_own_is_never_deleted() -> None:
     odd = replace(LINK, naming="__heliograph_{topic}")
     seen = snapshot(source_topic("ledger", [FINE]), link=odd, targets=[target_topic("__heliograph_ledger")])
-    decision = deciding.remirror(take_aim([odd], ["ledger"]), look(FINE, snapshot_of=seen, told=None))
+    aim = take_aim([odd], ["ledger"])
+    decision = deciding.remirror(aim, look(FINE, snapshot_of=seen, told=None), ["ledger"])
     assert "it is never deleted" in decision.refusals[0].message
+
+
+def test_whole_topics_are_chosen_by_the_state_and_code_of_their_partitions() -> None:
+    seen = look(FINE, FINE, rows=[stop_row(1, "foreign")])
+    everything = take_aim([LINK], [], everything=True)
+    assert deciding.topics_kept(everything, seen, Filter()) == ["orders"]
+    assert deciding.topics_kept(everything, seen, Filter(codes={"foreign"})) == ["orders"]
+    assert deciding.topics_kept(everything, seen, Filter(codes={"lost"})) == []
+    assert deciding.topics_kept(take_aim([LINK], ["orders"]), seen, Filter()) == ["orders"]
+
+
+def test_a_deleted_target_topic_is_not_mirrored_again_but_resumed() -> None:
+    row = stop_row(code="recreated", target_topic_id="")
+    gone = look(PartitionSight(source=span(0, 9), source_end=9), has_target=False, rows=[row])
+    assert remirror(gone).refusals[0].hint == "to create it again: heliograph topics resume sf-to-nyc orders"
 
 
 def test_single_partitions_are_not_mirrored_again() -> None:

@@ -39,6 +39,10 @@ class Aim:
             for each in self.topics
         )
 
+    def at(self, names: Iterable[str]) -> Aim:
+        """The same link, and these of its topics."""
+        return replace(self, topics=tuple(NamedTopic(name=each) for each in names))
+
     @property
     def narrowed(self) -> Link:
         """The link with these topics only: what else it has need not be read from the clusters."""
@@ -47,17 +51,25 @@ class Aim:
         return replace(self.link, topics=tuple(re.escape(each.name) for each in self.topics))
 
 
-def take_aim(links: Sequence[Link], words: Sequence[str], *, everything: bool | None = None) -> Aim:
-    """`everything`: all topics of the link, so that none is named; None: the command cannot mean them."""
+def take_aim(links: Sequence[Link], words: Sequence[str], *, everything: bool = False) -> Aim:
+    """`everything`: all topics of the link, so that none is named."""
     link, named = _link(links, words)
     if everything and named:
         raise UsageError(f"both --all and {' '.join(named)}", hint="name topics, or say --all")
     if not everything and not named:
-        or_all = "" if everything is None else "; --all means every topic of the link"
-        raise UsageError("no topic is named", hint=_EXAMPLE + or_all)
+        raise UsageError("no topic is named", hint=_EXAMPLE + "; --all means every topic of the link")
     topics = parse_topics(named)
     check_mirrored([link], topics)
     return Aim(link=link, topics=topics)
+
+
+def aim_at_list(links: Sequence[Link], words: Sequence[str]) -> tuple[Sequence[Link], tuple[NamedTopic, ...]]:
+    """The links that are meant, and their topics; without words all of both."""
+    named = next((each for each in links if words and each.name == words[0]), None)
+    chosen = links if named is None else [named]
+    topics = parse_topics(words if named is None else words[1:])
+    check_mirrored(chosen, topics)
+    return chosen, topics
 
 
 def check_mirrored(links: Sequence[Link], topics: Iterable[NamedTopic]) -> None:
@@ -67,7 +79,7 @@ def check_mirrored(links: Sequence[Link], topics: Iterable[NamedTopic]) -> None:
         if not any(link.matches(each.name) for link in links):
             raise UsageError(
                 f"link {names} does not mirror topic {each.name}",
-                hint=f"see topics and exclude of link {names} in the config; {_EXAMPLE}",
+                hint=f"the links of the config: {names}; see their topics and exclude; {_EXAMPLE}",
             )
 
 

@@ -63,6 +63,12 @@ def decide_resumptions(
 
 
 def _resume(view: PartitionView, accepts_loss: bool, line: CommandLine) -> Decided:
+    if view.status.state is PartitionState.UNKNOWN:
+        # What every plan finds anew is not written down: a mirror on another machine may have stopped for it.
+        unseen = f"{view.name}: no stop is recorded, and no mirror of this machine can be asked: resumed if it stopped"
+        return Draft(
+            where=view.where, target_topic_id=view.target_topic_id, wish=Wish.RESUME, shown=(unseen,)
+        )
     if view.status.state not in (PartitionState.STOPPED, PartitionState.PAUSED):
         # A running mirror stops where its target topic was deleted, and creates it again when it is resumed.
         unchanged = Unchanged(subject=view.name, message="is not stopped or paused")

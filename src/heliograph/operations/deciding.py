@@ -41,8 +41,15 @@ def refuse_partitions(aim: Aim, line: CommandLine) -> None:
         )
 
 
-def remirror(aim: Aim, seen: LinkView) -> Decision:
-    names = [each.name for each in aim.topics]
+def topics_kept(aim: Aim, seen: LinkView, filters: Filter) -> list[str]:
+    """Of what is meant, the source topics of which a partition is kept: a topic is mirrored again as a whole."""
+    if filters.is_empty:
+        return [each.name for each in aim.topics] or [each.name for each in seen.snapshot.sources]
+    return list(dict.fromkeys(view.where.source_topic for view in _meant(aim, seen, filters)))
+
+
+def remirror(aim: Aim, seen: LinkView, names: Sequence[str]) -> Decision:
+    """`names`: the source topics."""
     recorded = seen.ledger.recorded
     decided = decide_remirrors(seen.snapshot, names, seen.traces, seen.unread, recorded)
     return _decision(aim, seen, Wish.REMIRROR, decided)

@@ -27,6 +27,10 @@ class Filter:
     codes: Collection[str] = field(default_factory=frozenset)
     topics: Sequence[NamedTopic] = ()
 
+    @property
+    def is_empty(self) -> bool:
+        return not (self.states or self.codes or self.topics)
+
     def keeps(self, view: PartitionView) -> bool:
         return (
             (not self.states or view.status.state in self.states)

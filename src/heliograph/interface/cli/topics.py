@@ -70,9 +70,16 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking, also where something is lost.")]
 
 
-@app.command("list", epilog="Example: heliograph topics list --state stopped --code lost")
+@app.command("list", epilog="Example: heliograph topics list orders --state stopped --code lost")
 def list_command(
-    link: Annotated[str | None, typer.Argument(metavar="[LINK]", help="This link only.")] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[LINK] [TOPIC[:0,3]...]",
+            help="This link, or these topics only; topics by their names at the source.",
+            show_default=False,
+        ),
+    ] = None,
     config: ConfigFile = None,
     topic: Annotated[
         list[str] | None, typer.Option("--topic", metavar="TOPIC[:0,3]", help="This one only; repeatable.")
@@ -89,13 +96,12 @@ def list_command(
 
     Works with no mirror running: stops and pauses are recorded on the target. Exit 3 if a cluster is away.
     """
-    from heliograph.operations.aim import check_mirrored, parse_topics
+    from heliograph.operations.aim import aim_at_list
     from heliograph.operations.listing import Filter, list_document
 
     settings = read_settings(find_config(None, config))
-    links = _chosen_links(settings.links, link)
-    filters = Filter(states=state or (), codes=code or (), topics=parse_topics(topic or ()))
-    check_mirrored(links, filters.topics)
+    links, topics = aim_at_list(settings.links, [*(words or ()), *(topic or ())])
+    filters = Filter(states=state or (), codes=code or (), topics=topics)
     now = datetime.now(UTC)
     seen, problems = _look_at_links(settings, links, now)
     for problem in problems:
@@ -171,6 +177,9 @@ def resume(
 def remirror(
     words: Words = None,
     config: ConfigFile = None,
+    everything: All = False,
+    state: States = None,
+    code: Codes = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     form: output.FormatOption = output.Format.table,
@@ -178,15 +187,23 @@ def remirror(
     _level: logs.LevelOption = None,
     _log_format: logs.LogFormatOption = None,
 ) -> None:
-    """Delete target topics and mirror them afresh. Shows first what only the target holds, and asks."""
+    """Delete target topics and mirror them afresh. Shows first what only the target holds, and asks.
+
+    With --state and --code: topics of which a partition is in this state, or stopped with this code.
+    """
     from heliograph.operations import deciding
     from heliograph.operations.aim import take_aim
 
     settings = read_settings(find_config(None, config))
-    aim = take_aim(settings.links, words or ())
+    aim, filters = take_aim(settings.links, words or (), everything=everything), _filter(state, code)
     deciding.refuse_partitions(aim, _command_line(config))
-    seen = _look_at_link(settings, aim.narrowed, [each.name for each in aim.topics])
-    decision = deciding.remirror(aim, seen)
+    names = [each.name for each in aim.topics]
+    if everything or not filters.is_empty:
+        seen = _look_at_link(settings, aim.narrowed, ())
+        names = deciding.topics_kept(aim, seen, filters)
+    if names:  # what is lost, and whose commits go, is read of these only
+        seen = _look_at_link(settings, aim.at(names).narrowed, names)
+    decision = deciding.remirror(aim, seen, names)
     _carry_out(settings, decision, dry_run=dry_run, yes=yes, form=output.chosen(form, as_json))
 
 
@@ -253,18 +270,6 @@ def _command_line(config: Path | None) -> CommandLine:
     from heliograph.operations.decision import CommandLine
 
     return CommandLine(config=str(config) if config else None)
-
-
-def _chosen_links(links: Sequence[Link], named: str | None) -> Sequence[Link]:
-    if named is None:
-        return links
-    chosen = [each for each in links if each.name == named]
-    if not chosen:
-        names = ", ".join(each.name for each in links)
-        raise UsageError(
-            f"the config has no link {named}", hint=f"its links: {names}; a topic is shown by --topic {named}"
-        )
-    return chosen
 
 
 def _author() -> str:
