@@ -204,6 +204,22 @@ async def test_commands_that_cannot_be_read_are_told_once() -> None:
     await run.ledgers.aclose()
 
 
+@pytest.mark.parametrize("topic", [LEDGER_TOPIC, COMMANDS_TOPIC])
+async def test_a_ledger_that_is_deleted_under_a_run_is_told_once(
+    topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AGAIN_S", "FOLLOW_AWAY_S", "ROWS_LOOK_S"):
+        monkeypatch.setattr(ledger_module, name, 0.01)
+    run = Run()
+    await run.opened()
+    log = run.logs.logs[topic]
+    log.fails = [GONE] * 20
+    await until(lambda: not log.fails)
+    (told,) = run.told(Event.NO_LEDGER)
+    assert "no such topic. Commands are not heard" in told
+    await run.ledgers.aclose()
+
+
 async def test_a_bug_behind_a_command_is_reported_and_the_next_are_heard() -> None:
     reported: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context))

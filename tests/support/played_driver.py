@@ -59,7 +59,7 @@ class PlayedDriver:
         election = Election(client, claims_group_of(self._source), claims, on_change=lambda _standing: None)
         election.start()
         wanted: asyncio.Queue[Command] = asyncio.Queue()
-        following = asyncio.create_task(ledger.follow(wanted.put_nowait))
+        following = asyncio.create_task(ledger.follow(wanted.put_nowait, lambda _problem: None))
         answering = asyncio.create_task(self._answer(ledger, wanted))
         try:
             while not self._end.is_set():

@@ -22,6 +22,8 @@ from heliograph.wire.error_codes import ErrorCode
 
 FOLLOW_WAIT_MS = 500
 AGAIN_S = 1.0
+FOLLOW_AWAY_S = 15.0  # a leader is elected in less
+ROWS_LOOK_S = 10.0
 IDLE_S = 0.1
 IDLE_MOST = 50  # reads without a record before the end of the log; a quota empties answers for a while
 # A log that was deleted and made again, or whose first records are gone, is read from its start.
@@ -166,15 +168,29 @@ class Ledger:
         assert self._wishes is not None, "a ledger is opened before it is written"
         await self._wishes[0].append([encode_command(each) for each in commands])
 
-    async def follow(self, on_command: Callable[[Command], None]) -> NoReturn:
-        """Hand over every command that comes from now on; for ever. A cluster that is away is waited for. Called again
-        after a bug has ended it, it goes on behind the command that was handed over."""
+    async def follow(
+        self, on_command: Callable[[Command], None], on_away: Callable[[RequestFailed | ProtocolError], None]
+    ) -> NoReturn:
+        """Hand over every command that comes from now on; for ever. A cluster that is away is waited for; `on_away` is
+        called once it has been away for FOLLOW_AWAY_S, and again after it was back. Called again after a bug has ended
+        it, it goes on behind the command that was handed over."""
         self._on_command = on_command
         assert self._wishes is not None, "a ledger is opened before it is followed"
+        assert self._rows is not None
+        loop = asyncio.get_running_loop()
+        here_at, look_at, told = loop.time(), 0.0, False
         while True:
             try:
                 await self._wishes[1].wait()
-            except (RequestFailed, ProtocolError):
+                if loop.time() >= look_at:
+                    await self._rows[0].end()  # nobody else would see that it was deleted
+                    look_at = loop.time() + ROWS_LOOK_S
+                here_at, told = loop.time(), False
+            except (RequestFailed, ProtocolError) as problem:
+                look_at = 0.0
+                if not told and loop.time() - here_at >= FOLLOW_AWAY_S:
+                    told = True
+                    on_away(problem)
                 await asyncio.sleep(AGAIN_S)
 
     def _take_row(self, record: LogRecord) -> None:

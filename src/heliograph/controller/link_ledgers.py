@@ -105,22 +105,23 @@ class LinkLedgers:
         await ledger.open()
         self._ledgers[target_id] = ledger
         if target_id not in self._following:
-            self._follow(target_id, ledger)
+            self._follow(link, target_id, ledger)
         return ledger
 
-    def _follow(self, target_id: str, ledger: Ledger) -> None:
+    def _follow(self, link: str, target_id: str, ledger: Ledger) -> None:
         if not self._closed:
-            task = asyncio.get_running_loop().create_task(ledger.follow(self._on_command))
+            following = ledger.follow(self._on_command, partial(self._tell_away, link))
+            task = asyncio.get_running_loop().create_task(following)
             self._following[target_id] = task
-            task.add_done_callback(lambda ended: self._followed(target_id, ledger, ended))
+            task.add_done_callback(lambda ended: self._followed(link, target_id, ledger, ended))
 
-    def _followed(self, target_id: str, ledger: Ledger, task: asyncio.Task[NoReturn]) -> None:
+    def _followed(self, link: str, target_id: str, ledger: Ledger, task: asyncio.Task[NoReturn]) -> None:
         """It ends by a bug only: somebody must hear of it, and of the commands that come next."""
         if task.cancelled() or (problem := task.exception()) is None:
             return
         context = {"message": "commands could not be followed", "exception": problem, "task": task}
         task.get_loop().call_exception_handler(context)
-        task.get_loop().call_later(AGAIN_S, self._follow, target_id, ledger)
+        task.get_loop().call_later(AGAIN_S, self._follow, link, target_id, ledger)
 
     # -- what is told
 
@@ -138,6 +139,15 @@ class LinkLedgers:
         self._tell_once(
             Event.COMMAND, link, words, "see that all machines run the same version of Heliograph"
         )
+
+    def _tell_away(self, link: str, problem: RequestFailed | ProtocolError) -> None:
+        """Of the cluster's ledger: one of its links stands for all."""
+        words = (
+            f"cluster {self._clusters.link(link).target!r}: its ledger cannot be read any more: {problem.message}."
+            " Commands are not heard, and stops and pauses not written down, until it can"
+        )
+        hint = problem.hint or "if its topics were deleted, start the mirror again: it makes them anew"
+        self._outbox.tell(Event.NO_LEDGER, words, hint=hint)
 
     def _tell_unwritten(self, link: str, problem: RequestFailed | ProtocolError, dropped: int) -> None:
         """Not once for each cluster: each link has rows of its own."""
