@@ -29,7 +29,7 @@ from heliograph.model.ledger import Row, RowKind
 from heliograph.model.occurrence import Occurrence
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition, TopicPartition
-from heliograph.model.states import PartitionState, StopReason
+from heliograph.model.states import PartitionState
 from heliograph.wire.error_codes import ErrorCode
 
 TRY_AGAIN_S = 2.0
@@ -261,8 +261,6 @@ class Commands:
                 f"it is stopped for another reason than was shown: {row.reason} ({row.error})",
                 "look at it again: heliograph topics list",
             )
-        if row.reason is StopReason.LOST and key.partition not in command.loses:
-            return _Refusal(f"records are lost: {row.error}", hint_for(key, ACCEPT_LOSS))
         return None
 
     async def _begin_again(
