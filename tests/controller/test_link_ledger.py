@@ -145,12 +145,12 @@ async def test_a_topic_that_is_to_be_mirrored_anew_waits_until_that_is_answered(
     wanted = command(Wish.REMIRROR, WHOLE_TOPIC)
     await commanded(ledger, wanted)
     assert "mirrored anew" in (paused_by(ledger.recorded, ORDERS, HERE) or "")
-    assert ledger.recorded.is_wanted("orders")
+    assert ledger.recorded.wanted() == {"orders"}
     await ledger.write([ledger.of_answer(wanted, Outcome.UNDER_WAY, "m")])
     assert paused_by(ledger.recorded, ORDERS, HERE)
     await ledger.write([ledger.of_answer(wanted, Outcome.APPLIED, "m")])
     assert paused_by(ledger.recorded, ORDERS, HERE) is None
-    assert not ledger.recorded.is_wanted("orders")
+    assert not ledger.recorded.wanted()
     await ledger.write([ledger.of_remirror("orders", "1", HERE, {})])  # begun by who was before us
     assert paused_by(ledger.recorded, ORDERS, HERE)
 

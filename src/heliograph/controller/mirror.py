@@ -236,8 +236,10 @@ class Mirror:
     def _is_anything_wanted(self, todo: Plan) -> bool:
         """Whether an operator wants something of topics that nobody would copy: then there is something to do."""
         idle = [*(each.partition for each in todo.refusals), *(each.partition for each in todo.paused)]
-        topics = {(key.link, key.target_topic) for key in idle}
-        return any(self._ledgers[link].recorded.is_wanted(topic) for link, topic in topics)
+        topics: dict[str, set[str]] = {}
+        for key in idle:
+            topics.setdefault(key.link, set()).add(key.target_topic)
+        return any(self._ledgers[link].recorded.wanted() & names for link, names in topics.items())
 
     def _is_anything_unrecorded(self, todo: Plan) -> bool:
         """Whether a partition has stopped and no ledger says so yet, where there can be one."""

@@ -170,12 +170,13 @@ class Recorded:
         )
         return wanted or self.remirroring(topic) is not None
 
-    def is_wanted(self, topic: str) -> bool:
-        """Whether an operator wants more of it than that it be paused, and nobody has answered yet."""
-        return any(
-            each.subject.target_topic == topic and each.wish is not Wish.PAUSE and self.unanswered(each)
+    def wanted(self) -> set[str]:
+        """Target topics of which an operator wants more than that they be paused, and nobody has answered yet."""
+        return {
+            each.subject.target_topic
             for each in self._commands.about(self.source_cluster_id)
-        )
+            if each.wish is not Wish.PAUSE and self.unanswered(each)
+        }
 
     def source_topic_id(self, topic: str) -> str:
         """Of the source topic that was mirrored to this one; empty where that is not known."""
