@@ -99,11 +99,7 @@ async def create_topic(
         timeout_ms=client.properties.request_timeout_ms,
         validate_only=False,
     )
-    controller = client.metadata.controller
-    if controller in client.metadata.brokers:
-        response = await client.call(controller, request, CreateTopicsResponse)
-    else:
-        response = await call_any(client, request, CreateTopicsResponse)
+    response = await _call_controller(client, request, CreateTopicsResponse)
     with unpacking(f"creation of topic {name}"):
         result = response.topics[0]
     if result.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
@@ -118,7 +114,7 @@ async def delete_topic(client: ClusterClient, topic_id: str) -> None:
     seen for a moment after that."""
     topic = DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=UUID(topic_id))
     request = DeleteTopicsRequest(topics=[topic], timeout_ms=client.properties.request_timeout_ms)
-    response = await call_any(client, request, DeleteTopicsResponse)
+    response = await _call_controller(client, request, DeleteTopicsResponse)
     what = f"deletion of topic {topic_id}"
     with unpacking(what):
         code = int(response.responses[0].error_code)
@@ -188,6 +184,14 @@ def configs_request(kind: int, names: Iterable[str], keys: list[str] | None) -> 
 def in_portions(topics: Iterable[str]) -> list[list[str]]:
     names = sorted(topics)
     return [names[first : first + DESCRIBE_AT_ONCE] for first in range(0, len(names), DESCRIBE_AT_ONCE)]
+
+
+async def _call_controller(client: ClusterClient, request: Any, response_class: type[Any]) -> Any:
+    """With ZooKeeper the controller alone makes and deletes topics; with KRaft any broker passes it on."""
+    controller = client.metadata.controller
+    if controller in client.metadata.brokers:
+        return await client.call(controller, request, response_class)
+    return await call_any(client, request, response_class)
 
 
 async def call_any(client: ClusterClient, request: Any, response_class: type[Any]) -> Any:

@@ -39,7 +39,6 @@ AGAIN_S = 1.0  # after a failure; doubled for each that follows
 AGAIN_LIMIT_S = 30.0
 AGAIN_AT_END_S = 0.2
 CLOSE_LIMIT_S = 3.0
-_DENIED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 # The topic was deleted; it is made again.
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
@@ -218,7 +217,7 @@ class _ClusterEvents:
             return False
         if refused.code in _GONE:
             self._log = None
-        if refused.code in _DENIED:
+        if ErrorCode.denies(refused.code):
             self._given_up = True
             self._queue.close()
             self._tell(refused.message, f"{self._target.grant}  # then start the mirror again")

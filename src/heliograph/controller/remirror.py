@@ -33,7 +33,7 @@ from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.plan import CreateTopic
 from heliograph.controller.recorded import Recorded, Remirroring
-from heliograph.controller.remirror_cost import begin_again, lost_in, lost_of, set_by_hand
+from heliograph.controller.remirror_cost import NO_IDS, begin_again, lost_in, lost_of, set_by_hand
 from heliograph.controller.restart import Restart
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.controller.verdict import shape_for
@@ -53,7 +53,6 @@ from heliograph.wire.error_codes import ErrorCode
 GONE_LIMIT_S = 30.0
 LASTS_DAYS = 7  # a command that nobody could carry out for so long is to be given again
 LOOK_S = 0.2
-_DENIED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 
 
 class Unwanted(HeliographError):
@@ -183,6 +182,8 @@ class Remirror:
                 f"topic {key.target_topic} that was shown (id {command.target_topic_id}) {there}",
                 hint=_look_again(key),
             )
+        if not target.topic_id:
+            raise Unwanted(NO_IDS)
         source = snapshot.sources[0]
         beyond = {
             number: await read_span(self._clusters.target(key.link), TopicPartition(target.name, number))
@@ -212,7 +213,7 @@ class Remirror:
         client, shape = self._clusters.target(link), shape_for(snapshot, snapshot.sources[0])
         wanted = {topic: (shape.partitions, shape.replication_factor, shape.configs)}
         code, words = (await self._may_create(client, wanted)).get(topic, (0, ""))
-        if code in _DENIED:
+        if ErrorCode.denies(code):
             hint = grant_line(client.properties, Right.CREATE, Resource.TOPIC, (topic,))
             raise Unwanted(f"topic {topic} could be deleted, but not created again: {words}", hint=hint)
 
@@ -233,7 +234,7 @@ class Remirror:
         try:
             await self._delete_topic(client, topic_id)
         except BrokerRefused as refused:
-            if refused.code in _DENIED:
+            if ErrorCode.denies(refused.code):
                 hint = grant_line(client.properties, Right.DELETE, Resource.TOPIC, (topic,))
                 raise Unwanted(f"topic {topic} cannot be deleted: {refused.message}", hint=hint) from refused
             if refused.code == ErrorCode.TOPIC_DELETION_DISABLED:

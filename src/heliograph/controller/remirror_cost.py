@@ -21,6 +21,12 @@ from heliograph.model.states import StopReason
 Lost = Mapping[int, Sequence[tuple[int, int]]]  # by partition
 
 
+NO_IDS = (
+    "the target's brokers give topics no ids (Kafka before 2.8, or an older inter.broker.protocol.version): without one"
+    " nobody can be sure to delete the topic that was shown"
+)
+
+
 def lost_of(target: LogSpan | None, source: LogSpan | None) -> list[tuple[int, int]]:
     """What only the target holds, half-open ranges, by where both logs start and end. `source` None: it has no such
     partition, or nobody knows what it holds."""

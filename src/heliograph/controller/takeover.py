@@ -32,8 +32,6 @@ from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 
 BARRIER = TopicPartition(LEDGER_TOPIC, 0)
-# Without these rights there are neither terms nor attempts: what needs none is copied (preflight says what is missing).
-_DENIED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +103,8 @@ class Takeover:
         try:
             return await cells.begin(held, member=member, barrier=barrier, above=above)
         except BrokerRefused as refused:
-            if refused.code not in _DENIED:
+            # Without the right there are neither terms nor attempts: what needs none is copied (preflight says so).
+            if not ErrorCode.denies(refused.code):
                 raise _away(refused) from refused
             words = f"link {link}: nothing can be kept for who comes next: {refused.message}"
             self._outbox.tell(Event.ELECTION, words, hint=refused.hint or None, link=link)

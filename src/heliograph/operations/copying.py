@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from heliograph.model.admission import MOST_LOST_OFFSETS
 from heliograph.model.command import Wish
 from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.operations.decision import CommandLine, Decided, Draft, Refusal, Unchanged, offsets
 from heliograph.operations.views import PartitionView, Retention
-
-# Each lost offset is filled on the target: beyond this a new mirror is there sooner.
-LOSS_MOST = 10_000_000
 
 
 def decide_pauses(views: Iterable[PartitionView]) -> list[Decided]:
@@ -91,10 +89,10 @@ def _resume_lost(view: PartitionView, accepts_loss: bool, line: CommandLine) -> 
         why = view.sight.unreadable or "its offsets are not known"
         return Refusal(subject=view.name, message=f"what is lost cannot be said now: {why}", hint="try again")
     count = lost[1] - lost[0]
-    if count > LOSS_MOST:
+    if count > MOST_LOST_OFFSETS:
         return Refusal(
             subject=view.name,
-            message=f"{offsets(*lost)} are lost: more than {LOSS_MOST:,} cannot be skipped in one partition",
+            message=f"{offsets(*lost)} are lost: more than {MOST_LOST_OFFSETS:,} cannot be skipped in one partition",
             hint=line.topics("remirror", view.where.link, view.where.source_topic),
         )
     if count and not accepts_loss:

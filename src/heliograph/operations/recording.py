@@ -32,7 +32,6 @@ from heliograph.operations.looking import Tell
 from heliograph.wire.error_codes import ErrorCode
 
 LOOK_S = 0.2
-_DENIED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +106,7 @@ async def write_down(target: ClusterClient, ledger: Ledger, commands: Sequence[C
         await ledger.command(commands)
     except BrokerRefused as refused:
         message = f"the command cannot be recorded on cluster {target.name!r}: {refused.message}"
-        hint = _grants(target) if refused.code in _DENIED else refused.hint
+        hint = _grants(target) if ErrorCode.denies(refused.code) else refused.hint
         raise CommandRefused(message, hint=hint) from refused
     except (RequestFailed, ProtocolError) as problem:
         raise CommandRefused(

@@ -12,6 +12,7 @@ from heliograph.cluster.group_reads import TopicGroups
 from heliograph.cluster.log_reads import LogSpan
 from heliograph.controller.recorded import Recorded
 from heliograph.controller.remirror_cost import (
+    NO_IDS,
     Lost,
     begin_again,
     holds_others,
@@ -66,6 +67,8 @@ def decide_remirrors(
             resume = topics_line("resume", snapshot.link.name, name)
             hint = f"to create it again: {resume}" if stopped else "`heliograph run` creates and copies it"
             outcomes.append(Refusal(subject=name, message=message, hint=hint))
+        elif not target.topic_id:
+            outcomes.append(Refusal(subject=name, message=NO_IDS, hint="raise inter.broker.protocol.version"))
         else:
             outcomes.append(
                 _remirror(snapshot, source, target, traces.get(target_name, TopicTrace()), recorded)

@@ -153,6 +153,11 @@ class ErrorCode(IntEnum):
         return code in _RETRIABLE
 
     @staticmethod
+    def denies(code: int) -> bool:
+        """Whether a right is missing."""
+        return code in _DENIED
+
+    @staticmethod
     def name_of(code: int) -> str:
         """The name of any code, also of one that a newer broker has and we have not."""
         try:
@@ -161,6 +166,14 @@ class ErrorCode(IntEnum):
             return f"UNKNOWN_CODE_{code}"
 
 
+_DENIED = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
 _RETRIABLE = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
