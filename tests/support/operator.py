@@ -102,7 +102,7 @@ class Scene:
     def settings(self, **policy: Any) -> Settings:
         settings = settings_for(self.source, self.target, [self.topic], policy=LinkPolicy(**policy))
         # A link of its own: what is written down of one is not another's.
-        return replace(settings, links=(replace(settings.links[0], name=f"link of {self.topic}"),))
+        return replace(settings, links=(replace(settings.links[0], name=f"link-of-{self.topic}"),))
 
     def write(self, count: int, *, seed: int = 0, partition: int = 0, first_ms: int | None = None) -> None:
         """Fresh ones, unless told otherwise: old ones wait after a run that was killed."""
