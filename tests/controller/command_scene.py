@@ -66,6 +66,7 @@ class PlayedTopic(FakeClusters):
         self.fails: list[HeliographError] = []
         self.away: list[HeliographError] = []  # what the next looks at metadata end with
         self.has_source = True
+        self.played_link = LINK
         self.creation_code = 0  # what a broker says of creating it
         self.appears = ""  # the id of a topic that somebody else creates right behind a deletion
 
@@ -75,7 +76,8 @@ class PlayedTopic(FakeClusters):
         sights = self.sights if self.topic_id == FIRST else [self._new(sight) for sight in self.sights]
         source = source_topic(TOPIC, sights, topic_id=self.source_topic_id)
         target = target_topic(TOPIC, len(sights), topic_id=self.topic_id, own=self.own)
-        return snapshot(*([source] if self.has_source else []), targets=[target] if self.topic_id else [])
+        sources = [source] if self.has_source else []
+        return snapshot(*sources, link=self.played_link, targets=[target] if self.topic_id else [])
 
     def _new(self, sight: PartitionSight) -> PartitionSight:
         there = span(0, 0) if self.topic_id else None

@@ -78,6 +78,7 @@ class FakeClusters:
         self.closed = False
         self.targets: dict[str, Any] = {}
         self.logs = MemoryLogs()
+        self.findings: tuple[Finding, ...] = ()  # of a preflight
 
     async def connect(self) -> None:
         await self._step("connect")
@@ -100,7 +101,7 @@ class FakeClusters:
     async def preflight(
         self, _snapshots: Sequence[LinkSnapshot], _recorded: object = None
     ) -> tuple[Finding, ...]:
-        return ()
+        return self.findings
 
     async def _step(self, name: str) -> None:
         if name == self.hangs:

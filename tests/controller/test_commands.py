@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 
@@ -10,24 +11,28 @@ import pytest
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.fenced_cells import Cell
+from heliograph.cluster.grants import Resource
 from heliograph.controller import commands as module
+from heliograph.controller import remirror
 from heliograph.controller.act import Made
 from heliograph.controller.drivership import Standby
+from heliograph.controller.finding import Finding
 from heliograph.controller.ledger import Ledger
 from heliograph.controller.plan import CreateTopic
+from heliograph.controller.takeover import Ready
 from heliograph.engine.lanes import LaneRevoked
 from heliograph.model.admission import AS_THEY_ARE
 from heliograph.model.clock import clock_of_waits, time_of_day
 from heliograph.model.command import Outcome, Wish
-from heliograph.model.errors import BrokerRefused, Disconnected
-from heliograph.model.events import Event
+from heliograph.model.errors import BrokerRefused, ClusterUnreachable, Disconnected, HeliographError
+from heliograph.model.events import Event, Severity
 from heliograph.model.ledger import RowKind
 from heliograph.model.partition import TopicPartition
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.error_codes import ErrorCode
 
-from .command_scene import FIRST, NAME, SECOND, PlayedTopic, Scene, keys
-from .observed import mirrored_sight, partition, span
+from .command_scene import FIRST, NAME, SECOND, SOURCE_TOPIC_ID, PlayedTopic, Scene, keys
+from .observed import LINK, mirrored_sight, partition, span
 from .played import ELECTED, elected
 
 BEHIND = replace(mirrored_sight(source_end=100, target_end=50), source=span(60, 100))
@@ -241,6 +246,8 @@ async def test_each_step_is_taken_up_by_the_next_holder(topic_id: str, steps: li
         former = Scene(topic=scene.topic, elect=False)
         ledger = await former.roles.ledgers.open(NAME)
         assert ledger is not None
+        await ledger.take_over(["orders"], 7)  # the next holder's rows count only above that
+        await ledger.write([ledger.of_topic("orders", "orders", SOURCE_TOPIC_ID)])
         await ledger.write([ledger.of_remirror("orders", command.id, FIRST, {"segment.ms": "77"})])
         await former.roles.aclose()
         scene.topic.topic_id, scene.topic.own = topic_id, {**AS_THEY_ARE, "segment.ms": "77"}
@@ -250,6 +257,76 @@ async def test_each_step_is_taken_up_by_the_next_holder(topic_id: str, steps: li
         assert all(made.shape.configs["segment.ms"] == "77" for made in scene.topic.created)
         await scene.until(lambda: scene.is_held(0))
         assert scene.ledger.recorded.remirroring("orders") is None
+
+
+async def test_a_cluster_that_is_away_behind_the_answer_leaves_no_partition_paused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(remirror, "TRY_AGAIN_S", 0.01)
+    async with Scene() as scene:
+        real = scene.roles.take_again
+        failures: list[HeliographError] = [ClusterUnreachable("away"), Disconnected("away")]
+
+        async def take_again(link: str, topics: Collection[str]) -> Ready:
+            if failures:
+                raise failures.pop()
+            return await real(link, topics)
+
+        monkeypatch.setattr(scene.roles, "take_again", take_again)
+        assert (await scene.wished(Wish.REMIRROR)).outcome is Outcome.APPLIED
+        await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
+        assert failures == []
+
+
+async def test_a_stop_that_was_not_shown_is_resumed_only_if_every_plan_finds_it_anew() -> None:
+    async with Scene() as scene:
+        await scene.stop(0, StopReason.RIVAL)
+        unseen = await scene.wished(Wish.RESUME, 0, id="a", stop=None)
+        assert (unseen.outcome, "rival" in unseen.message) == (Outcome.REFUSED, True)
+        await scene.stop(1, StopReason.PARTITIONS)
+        assert (await scene.wished(Wish.RESUME, 1, id="b", stop=None)).outcome is Outcome.APPLIED
+
+
+async def test_a_deleted_topic_that_the_mirror_may_not_create_waits_once_it_is_resumed() -> None:
+    topic = PlayedTopic([mirrored_sight(source_end=9, target_end=5)])
+    topic.played_link = replace(LINK, create_topics=False)
+    async with Scene(topic=topic) as scene:
+        await scene.until(lambda: scene.is_held(0))
+        await scene.stop(0, StopReason.RECREATED)
+        scene.topic.topic_id = ""
+        answer = await scene.wished(Wish.RESUME, 0, stop="recreated", target_topic_id="")
+        assert (answer.outcome, "it waits" in answer.message) == (Outcome.APPLIED, True)
+        assert "kafka-topics.sh" in answer.hint
+        assert scene.state(0) is PartitionState.PENDING
+        assert scene.board.rows[partition(0)].awaits_topic
+
+
+async def test_a_topic_to_which_a_right_is_missing_answers_commands_under_a_term_that_counts() -> None:
+    scene = Scene(elect=False)
+    async with scene:
+        former = Scene(topic=scene.topic, elect=False)
+        ledger = await former.roles.ledgers.open(NAME)
+        assert ledger is not None
+        await ledger.take_over(["orders"], 7)
+        await ledger.write([ledger.of_topic("orders", "orders", SOURCE_TOPIC_ID)])
+        await former.roles.aclose()
+        lacks = Finding(
+            severity=Severity.ERROR,
+            link=NAME,
+            cluster=LINK.target,
+            message="WRITE is missing",
+            hint="grant it",
+            resource=Resource.TOPIC,
+            names=("orders",),
+        )
+        scene.topic.findings = (lacks,)
+        scene.drivership.tell(NAME, ELECTED)
+        await scene.until(lambda: partition(0) in scene.board.rows)
+        assert scene.board.rows[partition(0)].reason is StopReason.PREFLIGHT
+        assert (await scene.wished(Wish.RESUME, 0, stop="preflight")).outcome is Outcome.REFUSED
+        scene.topic.findings = ()
+        assert (await scene.wished(Wish.RESUME, 0, id="b", stop="preflight")).outcome is Outcome.APPLIED
+        await scene.until(lambda: scene.is_held(0))
 
 
 async def test_more_than_was_shown_is_not_deleted() -> None:

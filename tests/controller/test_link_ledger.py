@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,8 @@ from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.plan import RefusePartition
 from heliograph.controller.recorded_plan import gone_since, paused_by, refuse_by_ledger
 from heliograph.controller.recorded_stops import rows_of_stops, stops_met
+from heliograph.controller.snapshot import PartitionSight
+from heliograph.controller.topic_config import FORCED
 from heliograph.model.admission import Refused
 from heliograph.model.clock import time_of_day
 from heliograph.model.command import Command, Outcome, Subject, Wish
@@ -24,7 +27,7 @@ from heliograph.model.partition import TopicPartition
 from heliograph.model.states import StopReason
 
 from .memory_logs import MemoryLogs
-from .observed import LINK, SF_ID, partition, refusal, source_topic, target_topic
+from .observed import LINK, SF_ID, partition, refusal, source_sight, source_topic, span, target_topic
 
 ORDERS = TopicPartition("orders", 0)
 HERE, BEFORE = "id of the topic", "id of the one before"
@@ -187,6 +190,46 @@ async def test_a_target_topic_that_was_made_again_is_refused_where_both_ids_are_
     assert refuse_by_ledger(ledger.recorded, source_topic(topic_id="src"), "orders", None) is None
     assert f"(id {HERE}) was deleted" in (gone_since(ledger.recorded, "orders") or "")
     assert gone_since(ledger.recorded, "clicks") is None
+
+
+async def test_an_empty_target_topic_that_is_set_up_as_a_mirror_does_it_is_not_somebody_else_s() -> None:
+    """Created by one that has ended before it could write so, or by an operator who pasted the hint."""
+    ledger = await opened()
+    await ledger.write([ledger.of_topic("orders", "orders", "src")])
+
+    def refused(end: int, own: Mapping[str, str]) -> Refused | None:
+        sight = PartitionSight(source=span(0, 9), source_end=9, target=span(0, end))
+        target = target_topic(topic_id="another", own=own)
+        return refuse_by_ledger(
+            ledger.recorded, source_topic(sights=[sight], topic_id="src"), "orders", target
+        )
+
+    assert refused(0, {**FORCED, "segment.ms": "7"}) is None
+    assert refused(5, FORCED) is not None
+    assert refused(0, {}) is not None
+
+
+async def test_while_a_target_topic_is_gone_what_was_said_of_it_counts() -> None:
+    ledger = await opened()
+    await ledger.write(
+        [
+            ledger.of_topic("orders", "orders", "src"),
+            ledger.of_stop(partition(1), refusal(partition(1)).why),
+        ]
+    )
+    await commanded(ledger, command(Wish.PAUSE, 2))
+    recorded = ledger.recorded
+    assert recorded.stop(TopicPartition("orders", 1), "") is not None
+    assert recorded.pause(TopicPartition("orders", 2), "") is not None
+    assert recorded.pause(TopicPartition("orders", 2), "another") is None
+    assert refuse_by_ledger(recorded, source_topic(sights=[source_sight(0, 9)] * 3), "orders", None) is None
+    why = replace(refusal(partition()).why, reason=StopReason.RECREATED)
+    await ledger.write([ledger.of_stop(partition(0), why)])
+    refused = refuse_by_ledger(
+        recorded, source_topic(sights=[source_sight(0, 9)] * 3), "orders", None
+    )  # all of them
+    assert refused is not None
+    assert refused.reason is StopReason.RECREATED
 
 
 async def test_that_a_target_topic_was_deleted_is_written_though_it_is_not_there() -> None:

@@ -12,7 +12,7 @@ from heliograph.controller.remirror_cost import lost_of
 from heliograph.controller.snapshot import PartitionSight
 from heliograph.model.command import Wish
 from heliograph.model.errors import UsageError
-from heliograph.model.ledger import LedgerState
+from heliograph.model.ledger import WHOLE_TOPIC, LedgerState, Row, RowKind, RowName
 from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.operations import deciding
@@ -22,7 +22,7 @@ from heliograph.operations.decision import CommandLine, Decision
 from heliograph.operations.listing import Filter
 from heliograph.operations.looking import LinkView
 from heliograph.operations.views import Retention, TopicTrace
-from tests.controller.observed import LINK, partition, snapshot, source_topic, span, target_topic
+from tests.controller.observed import LINK, SF_ID, partition, snapshot, source_topic, span, target_topic
 
 from .scene import TOPIC_ID, look, sight, stop_row, wished
 
@@ -42,7 +42,7 @@ def resume(seen: LinkView, *words: str, accepts_loss: bool = False, **filters: A
 
 
 def remirror(seen: LinkView) -> Decision:
-    return deciding.remirror(take_aim([LINK], ["orders"]), seen, ["orders"])
+    return deciding.remirror(take_aim([LINK], ["orders"]), seen, Filter())
 
 
 # -- pause
@@ -75,7 +75,7 @@ def test_a_target_topic_that_was_deleted_under_a_running_mirror_is_resumed() -> 
 
 def test_what_is_not_there_is_refused() -> None:
     nowhere = pause(look(PartitionSight(source=span(0, 9), source_end=9), has_target=False))
-    assert "the target has no partition orders:0 yet" in nowhere.refusals[0].message
+    assert "the target has no partition orders:0: nothing" in nowhere.refusals[0].message
     assert "links.sf-to-nyc.exclude" in nowhere.refusals[0].hint
     assert "has no topic absent" in pause(look(FINE), "absent").refusals[0].message
     assert "has no partition orders:7" in pause(look(FINE), "orders:0,7").refusals[0].message
@@ -286,7 +286,7 @@ def test_groups_configs_and_further_partitions_are_shown() -> None:
 def test_a_topic_that_is_not_on_both_sides_is_not_mirrored_again() -> None:
     absent = remirror(look(PartitionSight(source=span(0, 9), source_end=9), has_target=False))
     assert "has no topic orders: there is nothing to delete" in absent.refusals[0].message
-    gone = deciding.remirror(take_aim([LINK], ["gone"]), look(FINE), ["gone"])
+    gone = deciding.remirror(take_aim([LINK], ["gone"]), look(FINE), Filter())
     assert "has no topic gone" in gone.refusals[0].message
     unseen = PartitionSight(source=None, source_end=None, target=span(0, 5), unreadable="no leader")
     assert "orders:0: no leader" in remirror(look(unseen)).refusals[0].message
@@ -296,7 +296,7 @@ def test_a_topic_of_heliographs_own_is_never_deleted() -> None:
     odd = replace(LINK, naming="__heliograph_{topic}")
     seen = snapshot(source_topic("ledger", [FINE]), link=odd, targets=[target_topic("__heliograph_ledger")])
     aim = take_aim([odd], ["ledger"])
-    decision = deciding.remirror(aim, look(FINE, snapshot_of=seen, told=None), ["ledger"])
+    decision = deciding.remirror(aim, look(FINE, snapshot_of=seen, told=None), Filter())
     assert "it is never deleted" in decision.refusals[0].message
 
 
@@ -307,6 +307,24 @@ def test_whole_topics_are_chosen_by_the_state_and_code_of_their_partitions() -> 
     assert deciding.topics_kept(everything, seen, Filter(codes={"foreign"})) == ["orders"]
     assert deciding.topics_kept(everything, seen, Filter(codes={"lost"})) == []
     assert deciding.topics_kept(take_aim([LINK], ["orders"]), seen, Filter()) == ["orders"]
+    absent = look(PartitionSight(source=span(0, 9), source_end=9), has_target=False)
+    assert deciding.topics_kept(everything, absent, Filter()) == []  # there is nothing to mirror again
+
+
+def test_what_was_resumed_since_it_was_chosen_is_not_mirrored_again() -> None:
+    foreign, everything = Filter(codes={"foreign"}), take_aim([LINK], [], everything=True)
+    first, second = look(FINE, rows=[stop_row(0, "foreign")]), look(FINE)
+    assert deciding.topics_kept(everything, first, foreign) == ["orders"]
+    assert deciding.remirror(everything, second, foreign).drafts == ()
+    mistyped = deciding.remirror(take_aim([LINK], ["typo"]), second, foreign)
+    assert "has no topic typo" in mistyped.refusals[0].message
+
+
+def test_a_topic_that_somebody_made_again_counts_as_lost_before_any_mirror_has_seen_it() -> None:
+    name = RowName(source_cluster_id=SF_ID, target_topic="orders", partition=WHOLE_TOPIC, kind=RowKind.TOPIC)
+    row = Row(name=name, term=1, fields={"source_topic_id": "", "target_topic_id": "the former one"})
+    (draft,) = remirror(look(FINE, rows=[row])).drafts
+    assert draft.loses == {0: (0, 90)}
 
 
 def test_a_deleted_target_topic_is_not_mirrored_again_but_resumed() -> None:

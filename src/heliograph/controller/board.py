@@ -164,10 +164,12 @@ class Board:
         copies: Iterable[CopyPartition] = (),
         refusals: Iterable[RefusePartition] = (),
         paused: Iterable[PausePartition] = (),
+        awaited: Iterable[AwaitPartition] = (),
     ) -> None:
         """Partitions that no lane has, as an operator wants them or a plan has found them now: also those that were
         stopped."""
-        rows = (*map(_pending, copies), *map(_refused, refusals), *map(_paused, paused))
+        waiting = (*map(_paused, paused), *map(_awaited, awaited))
+        rows = (*map(_pending, copies), *map(_refused, refusals), *waiting)
         for row in rows:
             self._seen[row.partition] = NOTHING
             self._put(_continued(self.rows.get(row.partition), row, anew=True))

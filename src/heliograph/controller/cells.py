@@ -103,13 +103,17 @@ class Cells:
         above: int = 0,
     ) -> Begun:
         """A term above every one before it, and above this one, for partitions that are ours from now on, as `member`;
-        it is durable on return, and no mark of theirs is left. `barrier`: a cell that means nothing. Without one that
-        of the first partition is taken: a reservation of the last holder may be hidden from us there, and an attempt is
-        left out for it."""
+        it is durable on return, and no mark of theirs is left. `barrier`: a cell that keeps the highest term alone, so
+        that terms of topics which have no cells are fenced, too. Without one that of the first partition is taken: a
+        reservation of the last holder may be hidden from us there, and an attempt is left out for it."""
         async with self._committing():
             self._member = None
+            fenced = 0
             if barrier is not None:
-                await self._put({barrier: Cell(number=0, text=_text(_Text()))}, member)
+                await self._read(member)
+                fenced = max(self._term_of((*wheres, barrier)), above) + 1
+                await self._put(_of_term(barrier, fenced), member)
+                self._member = None
             elif wheres:
                 await self._read(member)
                 first = min(wheres)
@@ -118,11 +122,13 @@ class Cells:
                 self._member = None
             await self._read(member)
             marks = {where: mark for where in wheres if (mark := self._text_of(where).mark) is not None}
-            term = max((self._text_of(where).term for where in wheres), default=0)
-            term = max(term, above) + 1
+            term = max(max(self._term_of(wheres), above) + 1, fenced)
             self._texts |= dict.fromkeys(wheres, _Text(term=term))
-            if wheres:
-                await self._put({where: self._cell(where) for where in wheres}, member)
+            cells = {where: self._cell(where) for where in wheres}
+            if barrier is not None and term > fenced:  # somebody has taken one until the barrier was there
+                cells |= _of_term(barrier, term)
+            if cells:
+                await self._put(cells, member)
             return Begun(term=term, marks=marks)
 
     async def leave(self, marks: Mapping[TopicPartition, Mark], *, member: str) -> None:
@@ -131,6 +137,9 @@ class Cells:
             await self._read(member)
             self._texts |= {where: self._text_of(where)._replace(mark=mark) for where, mark in marks.items()}
             await self._put({where: self._cell(where) for where in marks}, member)
+
+    def _term_of(self, wheres: Collection[TopicPartition]) -> int:
+        return max((self._text_of(where).term for where in wheres), default=0)
 
     def _text_of(self, where: TopicPartition) -> _Text:
         return self._texts.get(where, _Text())
@@ -208,6 +217,10 @@ class Cells:
         except (RequestFailed, ProtocolError):
             self._unknown_until = self._clock() + self._flight_s
             raise
+
+
+def _of_term(barrier: TopicPartition, term: int) -> dict[TopicPartition, Cell]:
+    return {barrier: Cell(number=0, text=_text(_Text(term=term)))}
 
 
 def _hear_out(commit: asyncio.Task[None]) -> None:

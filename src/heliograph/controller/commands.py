@@ -29,7 +29,7 @@ from heliograph.model.ledger import Row, RowKind
 from heliograph.model.occurrence import Occurrence
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition, TopicPartition
-from heliograph.model.states import PartitionState
+from heliograph.model.states import CONDITIONS, PartitionState, StopReason
 from heliograph.wire.error_codes import ErrorCode
 
 TRY_AGAIN_S = 2.0
@@ -256,12 +256,13 @@ class Commands:
         row = self._board.rows[key]
         if row.state is not PartitionState.STOPPED or row.reason is None:
             return None
-        if command.stop is not None and command.stop != row.reason:
-            return _Refusal(
-                f"it is stopped for another reason than was shown: {row.reason} ({row.error})",
-                "look at it again: heliograph topics list",
-            )
-        return None
+        # What every plan finds anew may be resumed unseen: it stops again as long as its cause lasts.
+        if command.stop == row.reason or (command.stop is None and row.reason in CONDITIONS):
+            return None
+        return _Refusal(
+            f"it is stopped for another reason than was shown: {row.reason} ({row.error})",
+            "look at it again: heliograph topics list",
+        )
 
     async def _begin_again(
         self, link: str, ledger: LinkLedger, commands: dict[MirrorPartition, Command]
@@ -276,10 +277,16 @@ class Commands:
         await self._restart.take_back(commands)
         todo = (await self._roles.take_again(link, {key.source_topic for key in commands})).todo
         refused = self._restart.begin(todo, commands, ledger)
+        awaited = {each.partition: each for each in todo.awaited}
         answers = []
         for key, command in commands.items():
             why = refused.get(key)
-            if why is None:
+            if why is None and key in awaited:
+                waits = awaited[key]
+                answers.append(
+                    ledger.of_answer(command, Outcome.APPLIED, f"it waits: {waits.message}", waits.command)
+                )
+            elif why is None:
                 self._tell(Event.RESUMED, key, f"{key} is resumed by {command.author}")
                 answers.append(ledger.of_answer(command, Outcome.APPLIED, "resumed"))
             else:
@@ -303,10 +310,12 @@ class Commands:
         self._outbox.put(Occurrence(at=time_of_day(), code=code, message=message, **key._asdict()))
 
 
-def _accepted_topics(ledger: LinkLedger, keys: Iterable[MirrorPartition]) -> list[Row]:
-    """A target topic that somebody has made again is the one that is mirrored to, now that an operator says so."""
+def _accepted_topics(ledger: LinkLedger, commands: Mapping[MirrorPartition, Command]) -> list[Row]:
+    """A target topic that somebody has made again is the one that is mirrored to, now that an operator says so who was
+    shown that."""
     recorded = ledger.recorded
-    pairs = {(key.target_topic, key.source_topic) for key in keys}
+    shown = [key for key, command in commands.items() if command.stop == StopReason.RECREATED]
+    pairs = {(key.target_topic, key.source_topic) for key in shown}
     return [
         ledger.of_topic(target, source, recorded.source_topic_id(target))
         for target, source in sorted(pairs)

@@ -9,6 +9,7 @@ from heliograph.controller.act import create
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.plan import CreateTopic, HeldBy, Plan, RefusePartition, plan
 from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
+from heliograph.controller.recorded_plan import gone_since
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.model.admission import Refused
 from heliograph.model.clock import time_of_day
@@ -55,7 +56,7 @@ async def prepare(
             outbox.tell(Event.PLAN_WARNING, warning, link=link)
         if made.new:
             created.append(creation)
-            outbox.put(_created(creation))
+            outbox.put(_created(creation, gone_since(recorded, creation.topic)))
     failed |= {
         each.partition.target_topic: _deleted(each.partition.target_topic)
         for each in todo.awaited
@@ -64,11 +65,13 @@ async def prepare(
     return snapshot, replace(_without(todo, failed), creations=tuple(created))
 
 
-def _created(creation: CreateTopic) -> Occurrence:
+def _created(creation: CreateTopic, gone: str | None) -> Occurrence:
+    """`gone`: what to say of one that was there before."""
+    words = f"created topic {creation.topic} ({creation.shape.partitions} partitions)"
     return Occurrence(
         at=time_of_day(),
         code=Event.TOPIC_CREATED,
-        message=f"created topic {creation.topic} ({creation.shape.partitions} partitions)",
+        message=f"{words}: {gone}" if gone else words,
         link=creation.link,
         target_topic=creation.topic,
     )
@@ -87,7 +90,7 @@ def _deleted(topic: str) -> Refused:
     return Refused(
         reason=StopReason.RECREATED,
         message=f"the target topic {topic} was deleted while it was mirrored",
-        hint=f"find out who deleted it; to create it again and copy all that the source holds: {RESUME_TOPIC}",
+        hint=f"find out who deleted it; to create it again and copy from where its mirror began: {RESUME_TOPIC}",
     )
 
 

@@ -115,7 +115,7 @@ class Recorded:
     def _wished(self, where: TopicPartition, topic_id: str) -> Wished | None:
         """The last command about it; there is one slot for each partition, and one for each topic."""
         for command in self.commands_about(where):
-            if command.target_topic_id in ("", topic_id):
+            if command.target_topic_id in ("", self._or_last(where.topic, topic_id)):
                 return Wished(command=command, answer=self.answer(command))
         return None
 
@@ -226,7 +226,11 @@ class Recorded:
     def _about(self, where: TopicPartition, kind: RowKind, topic_id: str) -> Fields | None:
         fields = self._state.fields(self.name(where, kind))
         known = "" if fields is None else fields.get("target_topic_id", "")
-        return fields if not known or known == topic_id else None
+        return fields if known in ("", self._or_last(where.topic, topic_id)) else None
+
+    def _or_last(self, topic: str, topic_id: str) -> str:
+        """Of a topic that is not there, what is said of the one that was mirrored to last counts."""
+        return topic_id or self.target_topic_id(topic)
 
 
 NOTHING_RECORDED = Recorded(LedgerState(), CommandState(), "")

@@ -31,7 +31,7 @@ from heliograph.controller.act import Made, create
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.link_roles import LinkRoles
-from heliograph.controller.plan import CreateTopic
+from heliograph.controller.plan import CreateTopic, Plan
 from heliograph.controller.recorded import Recorded, Remirroring
 from heliograph.controller.remirror_cost import NO_IDS, begin_again, lost_in, lost_of, set_by_hand
 from heliograph.controller.restart import Restart
@@ -40,7 +40,14 @@ from heliograph.controller.verdict import shape_for
 from heliograph.model.admission import AS_THEY_ARE, Refused
 from heliograph.model.clock import clock_of_waits, time_of_day
 from heliograph.model.command import Command, Outcome
-from heliograph.model.errors import BrokerRefused, ClusterUnreachable, HeliographError, RequestTimedOut
+from heliograph.model.errors import (
+    BrokerRefused,
+    ClusterUnreachable,
+    HeliographError,
+    ProtocolError,
+    RequestFailed,
+    RequestTimedOut,
+)
 from heliograph.model.events import Event
 from heliograph.model.hints import topics_line
 from heliograph.model.ledger import WHOLE_TOPIC, Row, RowKind
@@ -53,6 +60,7 @@ from heliograph.wire.error_codes import ErrorCode
 GONE_LIMIT_S = 30.0
 LASTS_DAYS = 7  # a command that nobody could carry out for so long is to be given again
 LOOK_S = 0.2
+TRY_AGAIN_S = 2.0
 
 
 class Unwanted(HeliographError):
@@ -96,7 +104,7 @@ class Remirror:
     async def __call__(self, ledger: LinkLedger, command: Command, keys: Sequence[MirrorPartition]) -> None:
         """`keys`: all partitions of the topic. Raises what another try may mend."""
         assert keys
-        link, source_topic, topic = keys[0].link, keys[0].source_topic, keys[0].target_topic
+        source_topic, topic = keys[0].source_topic, keys[0].target_topic
         try:
             rows = await self._remake(ledger, command, keys)
         except Unwanted as refused:
@@ -121,12 +129,25 @@ class Remirror:
         whole = TopicPartition(topic, WHOLE_TOPIC)
         answer = ledger.of_answer(command, outcome, message, hint)
         await ledger.write([*rows, answer, *ledger.removed(whole, RowKind.REMIRROR)])
-        todo = (await self._roles.take_again(link, [source_topic])).todo
+        todo = await self._take_again(keys[0])
         # A command that was refused before anything was done about it has left all of them to their lanes.
         self._restart.begin(todo, [key for key in keys if self._restart.is_idle(key)], ledger)
         applied = outcome is Outcome.APPLIED
         words = message if applied else f"refused: {message}"
         self._tell(command, keys[0], Event.REMIRRORED if applied else Event.COMMAND, words)
+
+    async def _take_again(self, key: MirrorPartition) -> Plan:
+        """The command is answered: nobody would come back to partitions that are left here. Ends when the link is not
+        ours any more, with the task that waits for it."""
+        while True:
+            try:
+                return (await self._roles.take_again(key.link, [key.source_topic])).todo
+            except (ClusterUnreachable, RequestFailed, ProtocolError) as problem:
+                words = (
+                    f"link {key.link}: topic {key.source_topic} waits to be copied anew: {problem.message}"
+                )
+                self._outbox.tell(Event.CLUSTER_AWAY, words, link=key.link)
+                await asyncio.sleep(TRY_AGAIN_S)
 
     async def _remake(
         self, ledger: LinkLedger, command: Command, keys: Sequence[MirrorPartition]
@@ -152,7 +173,7 @@ class Remirror:
             await self._say(ledger, command, keys[0], "it is being deleted")
             await self._delete(link, topic, doing.target_topic_id)
         await self._create(link, snapshot, keys[0], doing)
-        await self._clusters.refresh_target(link)  # its id is another one now
+        await self._learn_new_id(link, topic, doing.target_topic_id)
         kinds = (RowKind.STOP, RowKind.LOSS, RowKind.GAPS)
         rows = [row for key in keys for kind in kinds for row in ledger.removed(key.target, kind)]
         # In the place of the former one's, and not removed: rows of lower terms would count again.
@@ -246,6 +267,16 @@ class Remirror:
             if clock_of_waits() > give_up_at:
                 raise RequestTimedOut(f"topic {topic} is deleted, and still there after {GONE_LIMIT_S:.0f} s")
             await asyncio.sleep(LOOK_S)
+
+    async def _learn_new_id(self, link: str, topic: str, former_id: str) -> None:
+        """A broker that lags behind the deletion still shows the former topic, whose id must not be written."""
+        give_up_at = clock_of_waits() + GONE_LIMIT_S
+        await self._clusters.refresh_target(link)
+        while self._clusters.target_topic_id(link, topic) in ("", former_id):
+            if clock_of_waits() > give_up_at:
+                raise RequestTimedOut(f"topic {topic} is created, and not seen after {GONE_LIMIT_S:.0f} s")
+            await asyncio.sleep(LOOK_S)
+            await self._clusters.refresh_target(link)
 
     async def _create(
         self, link: str, snapshot: LinkSnapshot, key: MirrorPartition, doing: Remirroring

@@ -57,10 +57,11 @@ _OTHER_RECORDS = frozenset(
 
 
 def holds_others(recorded: Recorded, source: SourceTopic, target: TargetTopic, number: int) -> bool:
-    """Whether offsets say nothing: the source was made again or cut short, or somebody else wrote. Then all that the
-    target holds counts as lost."""
-    known = recorded.source_topic_id(target.name)
-    if known and source.topic_id and known != source.topic_id:
+    """Whether offsets say nothing: one of the topics was made again, the source was cut short, or somebody else wrote.
+    Then all that the target holds counts as lost."""
+    known = (recorded.source_topic_id(target.name), recorded.target_topic_id(target.name))
+    now = (source.topic_id, target.topic_id)
+    if any(was and is_now and was != is_now for was, is_now in zip(known, now, strict=True)):
         return True
     stop = recorded.stop(TopicPartition(target.name, number), target.topic_id)
     return stop is not None and stop.code in _OTHER_RECORDS

@@ -50,7 +50,8 @@ class Restart:
         copies = [copy for copy in todo.copies if copy.spec.partition in wanted]
         refusals = [each for each in todo.refusals if each.partition in wanted]
         paused = [each for each in todo.paused if each.partition in wanted]
-        self._board.adopt_again(copies, refusals, paused)
+        awaited = [each for each in todo.awaited if each.partition in wanted]
+        self._board.adopt_again(copies, refusals, paused, awaited)
         self._keeper.extend(copies, created={creation.topic for creation in todo.creations})
         ledger.record(rows_of_stops(ledger, [each for each in refusals if each.why.reason not in CONDITIONS]))
         return {each.partition: each.why for each in refusals}

@@ -68,7 +68,9 @@ class Takeover:
         )
         keys = _held(snapshot, todo)
         held = [key.target for key in keys]
-        topics = {where.topic for where in held} | _gone(snapshot, todo)
+        # Also of topics that have no cells, because they were deleted, or a right to them is missing: an operator's
+        # commands about them are answered in rows, and these must count.
+        topics = _topics(todo)
         begun = await self._begin(link, member, ledger, held, topics)
         if begun is None:
             ledger = None  # without a term its rows would not count
@@ -206,11 +208,13 @@ def _held(snapshot: LinkSnapshot, todo: Plan) -> list[MirrorPartition]:
     ]
 
 
-def _gone(snapshot: LinkSnapshot, todo: Plan) -> set[str]:
-    """Target topics that stay stopped because they were deleted: they have no cells, and rows all the same, which an
-    operator's command removes."""
-    refused = {each.partition.target_topic for each in todo.refusals}
-    return refused - set(snapshot.targets)
+def _topics(todo: Plan) -> set[str]:
+    """All target topics of the plan but those that another run holds."""
+    keys = [copy.spec.partition for copy in todo.copies]
+    keys += [each.partition for each in todo.refusals]
+    keys += [each.partition for each in todo.awaited]
+    keys += [each.partition for each in todo.paused]
+    return {key.target_topic for key in keys}
 
 
 def _topic_rows(ledger: LinkLedger, snapshot: LinkSnapshot, todo: Plan) -> list[Row]:

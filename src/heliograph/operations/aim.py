@@ -63,13 +63,15 @@ def take_aim(links: Sequence[Link], words: Sequence[str], *, everything: bool = 
     return Aim(link=link, topics=topics)
 
 
-def aim_at_list(links: Sequence[Link], words: Sequence[str]) -> tuple[Sequence[Link], tuple[NamedTopic, ...]]:
-    """The links that are meant, and their topics; without words all of both."""
+def aim_at_list(
+    links: Sequence[Link], words: Sequence[str], topics: Sequence[str] = ()
+) -> tuple[Sequence[Link], tuple[NamedTopic, ...]]:
+    """The links that are meant, and their topics; without words all of both. `topics`: words that name no link."""
     named = next((each for each in links if words and each.name == words[0]), None)
     chosen = links if named is None else [named]
-    topics = parse_topics(words if named is None else words[1:])
-    check_mirrored(chosen, topics)
-    return chosen, topics
+    meant = parse_topics([*(words if named is None else words[1:]), *topics])
+    check_mirrored(chosen, meant)
+    return chosen, meant
 
 
 def check_mirrored(links: Sequence[Link], topics: Iterable[NamedTopic]) -> None:
@@ -79,7 +81,8 @@ def check_mirrored(links: Sequence[Link], topics: Iterable[NamedTopic]) -> None:
         if not any(link.matches(each.name) for link in links):
             raise UsageError(
                 f"link {names} does not mirror topic {each.name}",
-                hint=f"the links of the config: {names}; see their topics and exclude; {_EXAMPLE}",
+                hint=f"{each.name} is neither a link nor a topic of link {names}: see topics and exclude in the config;"
+                f" {_EXAMPLE}",
             )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from heliograph.model.admission import MOST_LOST_OFFSETS
 from heliograph.model.command import Wish
+from heliograph.model.hints import topics_line
 from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.operations.decision import CommandLine, Decided, Draft, Refusal, Unchanged, offsets
@@ -123,10 +124,12 @@ def _cannot(view: PartitionView) -> Refusal | None:
 
 
 def _nowhere(view: PartitionView) -> Refusal:
+    link, topic = view.where.link, view.where.source_topic
+    created = topics_line("resume", link, topic) if view.word.stop else "`heliograph plan` says how"
     return Refusal(
         subject=view.name,
-        message=f"the target has no partition {view.where.target} yet: nothing is mirrored to it",
-        hint=f"leave the topic out by links.{view.where.link}.exclude, or let `heliograph run` create it",
+        message=f"the target has no partition {view.where.target}: nothing is mirrored to it",
+        hint=f"leave the topic out by links.{link}.exclude, or have it created first: {created}",
     )
 
 

@@ -43,16 +43,18 @@ def refuse_partitions(aim: Aim, line: CommandLine) -> None:
 
 def topics_kept(aim: Aim, seen: LinkView, filters: Filter) -> list[str]:
     """Of what is meant, the source topics of which a partition is kept: a topic is mirrored again as a whole."""
-    if filters.is_empty:
-        return [each.name for each in aim.topics] or [each.name for each in seen.snapshot.sources]
-    return list(dict.fromkeys(view.where.source_topic for view in _meant(aim, seen, filters)))
+    if aim.topics and filters.is_empty:
+        return [each.name for each in aim.topics]
+    meant = [view for view in _meant(aim, seen, filters) if view.has_target or aim.topics]
+    return list(dict.fromkeys(view.where.source_topic for view in meant))
 
 
-def remirror(aim: Aim, seen: LinkView, names: Sequence[str]) -> Decision:
-    """`names`: the source topics."""
-    recorded = seen.ledger.recorded
+def remirror(aim: Aim, seen: LinkView, filters: Filter) -> Decision:
+    """Of topics that are kept by the look at which it is decided: since they were chosen one may have been resumed."""
+    names, recorded = topics_kept(aim, seen, filters), seen.ledger.recorded
     decided = decide_remirrors(seen.snapshot, names, seen.traces, seen.unread, recorded)
-    return _decision(aim, seen, Wish.REMIRROR, decided)
+    absent = [] if filters.is_empty else _absent(aim, seen)  # else it is said of each of them already
+    return _decision(aim, seen, Wish.REMIRROR, [*absent, *decided])
 
 
 def _meant(aim: Aim, seen: LinkView, filters: Filter) -> list[PartitionView]:

@@ -65,7 +65,7 @@ def decide_remirrors(
             )
             stopped = any(recorded.stop(TopicPartition(target_name, n), "") for n in source.partitions)
             resume = topics_line("resume", snapshot.link.name, name)
-            hint = f"to create it again: {resume}" if stopped else "`heliograph run` creates and copies it"
+            hint = f"to create it again: {resume}" if stopped else "`heliograph plan` says how it is created"
             outcomes.append(Refusal(subject=name, message=message, hint=hint))
         elif not target.topic_id:
             outcomes.append(Refusal(subject=name, message=NO_IDS, hint="raise inter.broker.protocol.version"))

@@ -100,7 +100,7 @@ def list_command(
     from heliograph.operations.listing import Filter, list_document
 
     settings = read_settings(find_config(None, config))
-    links, topics = aim_at_list(settings.links, [*(words or ()), *(topic or ())])
+    links, topics = aim_at_list(settings.links, words or (), topic or ())
     filters = Filter(states=state or (), codes=code or (), topics=topics)
     now = datetime.now(UTC)
     seen, problems = _look_at_links(settings, links, now)
@@ -203,7 +203,7 @@ def remirror(
         names = deciding.topics_kept(aim, seen, filters)
     if names:  # what is lost, and whose commits go, is read of these only
         seen = _look_at_link(settings, aim.at(names).narrowed, names)
-    decision = deciding.remirror(aim, seen, names)
+    decision = deciding.remirror(aim, seen, filters)
     _carry_out(settings, decision, dry_run=dry_run, yes=yes, form=output.chosen(form, as_json))
 
 
