@@ -23,7 +23,7 @@ Lost = Mapping[int, Sequence[tuple[int, int]]]  # by partition
 
 NO_IDS = (
     "the target's brokers give topics no ids (Kafka before 2.8, or an older inter.broker.protocol.version): without one"
-    " nobody can be sure to delete the topic that was shown"
+    " it is not certain which topic would be deleted"
 )
 
 
