@@ -28,7 +28,7 @@ class Leader(RecordLog):
         self.answered = asyncio.Event()
         self.answered.set()
 
-    async def _look_again(self) -> None:
+    async def look_again(self) -> None:
         await asyncio.sleep(0)
 
     async def _try(self, records: Sequence[Pair]) -> None:

@@ -15,6 +15,11 @@ class MemoryLog:
     def __init__(self) -> None:
         self.records: list[LogRecord] = []
         self.fails: list[HeliographError] = []
+        self.looks = 0  # how often somebody looked whether its leader has moved
+
+    async def look_again(self) -> None:
+        await asyncio.sleep(0)
+        self.looks += 1
 
     async def append(self, records: Sequence[Pair]) -> None:
         await self._step()

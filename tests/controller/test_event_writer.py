@@ -84,6 +84,9 @@ class PlayedCluster:
     async def read(self, from_offset: int, *, wait_ms: int = 0) -> tuple[list[LogRecord], int]:
         raise AssertionError(f"nobody reads from {from_offset} here, or waits {wait_ms} ms")
 
+    async def look_again(self) -> None:
+        raise AssertionError("nobody reads here")
+
     @property
     def documents(self) -> list[dict[str, Any]]:
         assert all(value is not None and value[0] == VERSION for _, value in self.records)

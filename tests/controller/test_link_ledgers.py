@@ -217,6 +217,7 @@ async def test_a_ledger_that_is_deleted_under_a_run_is_told_once(
     await until(lambda: not log.fails)
     (told,) = run.told(Event.NO_LEDGER)
     assert "no such topic. Commands are not heard" in told
+    assert run.logs.logs[COMMANDS_TOPIC].looks >= 10
     await run.ledgers.aclose()
 
 

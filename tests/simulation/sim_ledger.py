@@ -61,6 +61,9 @@ class SimLog:
         found: list[LogRecord] = await self._client.ask(self._node, lambda: self._records[from_offset:])
         return found, from_offset + len(found)
 
+    async def look_again(self) -> None:
+        """It has one place for good."""
+
 
 class SimLogs:
     def __init__(self, client: DriverClient) -> None:

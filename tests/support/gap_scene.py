@@ -50,6 +50,7 @@ LONG_GAP = 700_000  # it takes longer to fill than another run takes to notice t
 FIRST_PARTS, LAST_PART = (0.22, 0.5), 0.7
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 LIMIT_S = 120.0
+WHOLE_LIMIT_S = 300.0  # a broker that was killed starts anew beside five JVMs, and reads its logs
 OPEN_LIMIT_MS = 600_000  # a transaction that waits for its end must not be aborted by the source before
 ASK_S = 3.0  # an independent client that asks a broker that is gone is given up, and another one asks
 
@@ -281,7 +282,7 @@ class GapScene:
     def _mend(self) -> None:
         self.runs.wait_whole()
         for topic in self.topics:
-            self.view(topic).wait_whole(LIMIT_S)
+            self.view(topic).wait_whole(WHOLE_LIMIT_S)
 
     def let_alignment_be_quick(self) -> None:
         set_write_quota(self._target, None)

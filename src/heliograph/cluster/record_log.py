@@ -131,10 +131,11 @@ class RecordLog:
             else:
                 self._sequence += len(records)
                 return
-            await self._look_again()
+            await asyncio.sleep(AGAIN_S)
+            await self.look_again()
 
-    async def _look_again(self) -> None:
-        await asyncio.sleep(AGAIN_S)
+    async def look_again(self) -> None:
+        """Read metadata again: its leader may have moved. Nobody else does so for a run that only stands by."""
         try:
             await self._client.refresh()
         except (RequestFailed, ProtocolError):

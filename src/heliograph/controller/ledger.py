@@ -54,6 +54,9 @@ class Log(Protocol):
 
     async def read(self, from_offset: int, *, wait_ms: int = 0) -> tuple[list[LogRecord], int]: ...
 
+    async def look_again(self) -> None:
+        """Its leader may have moved."""
+
 
 class Logs(Protocol):
     """The logs of one cluster; cluster.OwnTopics is the real one."""
@@ -192,6 +195,7 @@ class Ledger:
                     told = True
                     on_away(problem)
                 await asyncio.sleep(AGAIN_S)
+                await self._wishes[0].look_again()
 
     def _take_row(self, record: LogRecord) -> None:
         self.state.take(record.key, record.value)
