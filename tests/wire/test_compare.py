@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from heliograph.model.errors import CorruptBatch
 from heliograph.wire.batch import Codec
-from heliograph.wire.compare import Differs, first_difference
+from heliograph.wire.compare import Allowed, Differs, first_difference
 from heliograph.wire.kernels.loading import Kernels
 
 from .batches import Record, make_batch, make_legacy_message
@@ -88,6 +88,35 @@ def test_offsets_that_only_one_has_are_differences(
     assert differs(kernels, encoded, left, 0, 10**6) == offset
     assert differs(kernels, left, encoded, 0, 10**6) == offset
     assert differs(kernels, left, left, 0, 10**6) is None  # both lack them
+
+
+@given(log=st.lists(batches(), min_size=2, max_size=5), data=st.data())
+def test_records_that_one_may_lack_are_none_and_all_others_are_compared(
+    kernels: Kernels, log: list[Batch], data: st.DataObject
+) -> None:
+    gone = data.draw(st.integers(0, len(log) - 1))
+    whole = encode(log)
+    left = whole[:gone] + whole[gone + 1 :]
+    for a, b, holes in ((whole, left, (False, True)), (left, whole, (True, False))):
+        for each in ((False, False), (True, False), (False, True), (True, True)):
+            found = first_difference(
+                kernels, [view(a)], [view(b)], first_offset=0, next_offset=10**6, allowed=Allowed(holes=each)
+            )
+            tolerated = all(can or not must for can, must in zip(each, holes, strict=True))
+            assert (found is None) is tolerated
+    other = next(nth for nth in range(len(log)) if nth != gone)
+    changed = list(log)
+    record, moment = changed[other].records[0]
+    changed[other] = replace(changed[other], records=[(record, moment + 1), *changed[other].records[1:]])
+    found = first_difference(
+        kernels,
+        [view(encode(changed))],
+        [view(left)],
+        first_offset=0,
+        next_offset=10**6,
+        allowed=Allowed(holes=(True, True)),
+    )
+    assert found == Differs(offset=sum(len(batch.records) for batch in log[:other]))
 
 
 def test_nothing_is_equal_to_nothing_and_to_what_lies_outside(kernels: Kernels) -> None:

@@ -17,20 +17,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.model.errors import CorruptBatch, ProtocolError
+from heliograph.wire.batch import Codec, read_header
 from heliograph.wire.batch_layout import HEADER_BYTES
 from heliograph.wire.compare import first_difference
 from heliograph.wire.decode import decode
+from heliograph.wire.kernels import pieces, survey
 from heliograph.wire.kernels import progress as of
 from heliograph.wire.kernels.loading import Kernels
 from heliograph.wire.kernels.rows import COLUMNS
 from heliograph.wire.merge import merge
 from heliograph.wire.merge_plain import new_progress
+from heliograph.wire.plain import plain_batches
+from heliograph.wire.recode import ANY_TIME, Times, recode
 from heliograph.wire.runs import split_runs
 
 from .batches import make_batch
 from .guarded import guarded
 from .hostile import Mutation, mutations
 from .logs import Batch, batches, encode
+from .message_sets import encode_message
 
 logs = st.lists(batches(), min_size=1, max_size=5)
 # Numbers that do not end where the record does.
@@ -108,6 +113,62 @@ def test_comparing_stays_inside(
         )
 
 
+@given(
+    batch=batches(max_size=8),
+    mutate=damages,
+    first=st.integers(0, 12),
+    limit=st.integers(0, 600),
+    clamp=st.booleans(),
+)
+def test_recoding_stays_inside(
+    kernels: Kernels, batch: Batch, mutate: Mutation, first: int, limit: int, clamp: bool
+) -> None:
+    data = guarded(mended(mutate(bytes(batch.encode(3)))))
+    times = Times(earliest=10**12, latest=2 * 10**12) if clamp else ANY_TIME
+
+    def work() -> None:
+        header = read_header(data)
+        if 0 <= first <= header.last_offset_delta:
+            recode(
+                kernels,
+                plain_batches([data]),
+                Codec.NONE,
+                first_offset=header.base_offset + first,
+                limit_bytes=limit,
+                times=times,
+            )
+
+    typed(work)
+
+
+@given(
+    batch=batches(max_size=8), mutate=damages, room=st.integers(HEADER_BYTES, 400), first=st.integers(-3, 9)
+)
+def test_carving_stays_inside_source_and_target(
+    kernels: Kernels, batch: Batch, mutate: Mutation, room: int, first: int
+) -> None:
+    source = np.frombuffer(guarded(mended(mutate(bytes(batch.encode(3)))).ljust(HEADER_BYTES)), np.uint8)
+    target = np.frombuffer(guarded(bytes(room)), np.uint8)
+    progress = np.zeros(pieces.NUMBERS, np.int64)
+    progress[[pieces.READ_AT, pieces.LAST_DELTA, pieces.WRITTEN_TO]] = HEADER_BYTES, -1, HEADER_BYTES
+    kernels.carve(source, target, progress, first, 2**31, pieces.NO_EARLIEST, pieces.NO_LATEST)
+    assert HEADER_BYTES <= progress[pieces.WRITTEN_TO] <= room
+    assert 0 <= progress[pieces.READ_AT] <= len(source)
+
+
+@given(data=st.binary(max_size=120), magic=st.sampled_from([0, 1]), room=st.integers(HEADER_BYTES, 200))
+def test_old_messages_of_any_bytes_are_read_inside(
+    kernels: Kernels, data: bytes, magic: int, room: int
+) -> None:
+    source = np.frombuffer(guarded(data or b"\0"), np.uint8)
+    target = np.frombuffer(guarded(bytes(room)), np.uint8)
+    numbers = np.zeros(survey.NUMBERS, np.int64)
+    assert kernels.gather(source, 0, magic, 1000, numbers) >= 0
+    kernels.convert(source, magic, target, False, 0, numbers)
+    message = encode_message((b"key", data, 5), offset=3, magic=magic)
+    kernels.convert(np.frombuffer(guarded(message), np.uint8), magic, target, True, 7, numbers)
+
+
 @given(batch=batches(), mutate=damages)
 def test_decoding_stays_inside(kernels: Kernels, batch: Batch, mutate: Mutation) -> None:
     data = guarded(mended(mutate(bytes(batch.encode(3)))))
@@ -146,6 +207,7 @@ def test_a_record_that_ends_inside_a_field_is_read_no_further(kernels: Kernels, 
     source = np.frombuffer(batch, np.uint8)
     kernels.join(source, np.empty(1000, np.uint8), new_progress(), 9, 9)
     kernels.scan(source, 0, 1000, 1000, 0, 0, np.empty((9, COLUMNS), np.int64))
+    typed(lambda: recode(kernels, batch, Codec.NONE, first_offset=0, limit_bytes=1000))
 
 
 @pytest.mark.parametrize("what", ["read", "write"])

@@ -48,6 +48,9 @@ def test_what_waits_gets_kernels_and_says_so(kernels: Kernels) -> None:
         ("join", lambda *_: True),
         ("match", lambda *_: (1, 9)),
         ("split", lambda *_: 1),
+        ("carve", lambda *_: 0),
+        ("gather", lambda *_: 1),
+        ("convert", lambda *_: 1),
     ],
 )
 def test_a_kernel_that_gives_wrong_answers_is_not_used(

@@ -12,7 +12,9 @@ allow is a `ProtocolError`, whatever the bytes are. The one thing that is kept i
     merge.py        a run made one batch; merge_plain.py, merge_compressed.py
     compare.py      whether two ranges of records are equal
     decode.py       a batch's records as columns
-    kernels/        what these four do for each record and small batch, compiled; plain.py: batches as kernels read them
+    recode.py       a batch made into others: from an offset on, without its holes, smaller, with other times
+    old_messages.py the message formats before Kafka 0.11 as batches
+    kernels/        what these six do for each record and small batch, compiled; plain.py: batches as kernels read them
     codecs.py       gzip, snappy (xerial.py), lz4 (lz4_frames.py), zstd (zstd_frames.py), up to a limit
     api_keys.py     error_codes.py       numbers with names
 """

@@ -40,6 +40,7 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 # The formats before magic 2 have offset, size, crc and magic at the same places, then attributes.
 _LEGACY_HEADER = struct.Struct(">qiIbb")
 _LEGACY_ATTRIBUTES = 0x0F
+_LEGACY_TIMESTAMP = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
 _LEADER_EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
@@ -212,5 +213,9 @@ def _short_header_at(view: memoryview, at: int) -> BatchHeader | None:
     if magic == MAGIC:
         return None
     attributes &= _LEGACY_ATTRIBUTES
-    # One message, or a compressed set whose offset is its last message's: the next offset is right for both.
-    return BatchHeader(offset, length, -1, magic, crc, attributes, 0, -1, -1, -1, -1, -1, -1)
+    timestamp = -1
+    if magic == 1 and len(view) - at >= _LEGACY_HEADER.size + _LEGACY_TIMESTAMP.size:
+        (timestamp,) = _LEGACY_TIMESTAMP.unpack_from(view, at + _LEGACY_HEADER.size)
+    # One message, or a compressed set whose offset is its last message's: the next offset is right for both. So is the
+    # timestamp: a set has the largest of its messages'.
+    return BatchHeader(offset, length, -1, magic, crc, attributes, 0, -1, timestamp, -1, -1, -1, -1)

@@ -1,7 +1,8 @@
 """Whether two logs hold the same records, however they are put into batches (P1, P2, P4, P5).
 
 A record is its offset, timestamp, attributes, key, value and headers; batches, codecs, producers and timestamp types
-are not compared. Control batches hold no records.
+are not compared. Control batches hold no records. Who compares says where one log may differ from the other: records
+that compaction took, and times that were clamped.
 """
 
 from __future__ import annotations
@@ -26,6 +27,18 @@ class Differs:
     offset: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """`clamped`: a time of the first log may be what a limit left of the second's (wire/recode.py). `holes`: whether
+    records that the other one holds may be missing, in the first log and in the second."""
+
+    clamped: bool = False
+    holes: tuple[bool, bool] = (False, False)
+
+
+NOTHING = Allowed()
+
+
 def first_difference(
     kernels: Kernels,
     a: Iterable[memoryview],
@@ -33,6 +46,7 @@ def first_difference(
     *,
     first_offset: int,
     next_offset: int,
+    allowed: Allowed = NOTHING,
     names: tuple[str, str] = ("the first of two logs", "the second of two logs"),
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
 ) -> Differs | None:
@@ -40,13 +54,14 @@ def first_difference(
     many in a view as there are. Their checksums are not looked at; what is no batch is a `CorruptBatch`. `names`: what
     errors call them."""
     of_a, of_b = list(a), list(b)
-    verdict, offset = kernels.match(_joined(of_a), _joined(of_b), first_offset, next_offset)
+    how = (first_offset, next_offset, allowed.clamped, *allowed.holes)
+    verdict, offset = kernels.match(_joined(of_a), _joined(of_b), *how)
     if verdict == COMPRESSED:
         plain_a, plain_b = (
             plain_batches(of_a, limit_bytes=limit_bytes),
             plain_batches(of_b, limit_bytes=limit_bytes),
         )
-        verdict, offset = kernels.match(_joined([plain_a]), _joined([plain_b]), first_offset, next_offset)
+        verdict, offset = kernels.match(_joined([plain_a]), _joined([plain_b]), *how)
     if verdict in (CORRUPT_A, CORRUPT_B):
         raise CorruptBatch(f"{names[verdict == CORRUPT_B]} holds a batch whose records cannot be read")
     return None if verdict == EQUAL else Differs(offset=int(offset))

@@ -71,6 +71,18 @@ def decompress(compressed: memoryview, limit_bytes: int) -> memoryview:
     return memoryview(out)[:size]
 
 
+def with_right_checksum(frame: memoryview) -> memoryview:
+    """A copy of a frame as Kafka before 0.10 wrote it, with a header checksum of other bytes than the format says."""
+    if len(frame) < _HEAD_BYTES + 1:
+        return frame
+    at = _HEAD_BYTES + (8 if frame[4] & _HAS_CONTENT_SIZE else 0)
+    if len(frame) <= at:
+        return frame
+    mended = bytearray(frame)
+    mended[at] = _xxh32_short(bytes(frame[4:at])) >> 8 & 0xFF
+    return memoryview(mended)
+
+
 def _sizes(frame: memoryview) -> tuple[int | None, int]:
     """What the frame says that it holds, if it does, and what its blocks can hold at most."""
     if len(frame) < _HEAD_BYTES + 1 or frame[:4] != _MAGIC:

@@ -1,7 +1,8 @@
 """A fetch answer as runs: consecutive batches that may be merged together, and all others each by itself.
 
 Owns which batches stand together (`kernels/scanning.py` is the rule) and what is said of them. Must not know what
-becomes of a run. Until the kernels are loaded every batch is a run of its own.
+becomes of a run. Until the kernels are loaded every batch is a run of its own. Messages of the formats before Kafka
+0.11 that are not compressed stand together, too: there each is a record (wire/old_messages.py).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from heliograph.wire.batch import BatchHeader, Codec, read_header, whole_batch_at
 from heliograph.wire.batch_layout import CODEC_BITS, DELETE_HORIZON, LENGTH_COUNTS_FROM, MAGIC
+from heliograph.wire.kernels import survey
 from heliograph.wire.kernels.loading import Kernels, loaded
 from heliograph.wire.kernels.rows import COLUMNS
 
@@ -95,9 +97,33 @@ def split_runs(
             if scanned > at:
                 at = scanned
                 continue
+        if kernels is not None and header.magic != MAGIC and not header.attributes & CODEC_BITS:
+            run = _gather(kernels, records, at, header, plain_bytes, old_before)
+            yield run
+            at += len(run.view)
+            continue
         mergeable = small and _is_ordinary(header, stop_id_prefix)
         yield Run(header, 1, records[at:behind], mergeable, False, header.max_timestamp < old_before)
         at = behind
+
+
+def _gather(
+    kernels: Kernels, records: memoryview, at: int, header: BatchHeader, most_bytes: int, old_before: int
+) -> Run:
+    """Messages of an old format, as many as follow each other; the first in any case. Their checksums are not verified
+    before somebody reads them."""
+    numbers = np.zeros(survey.NUMBERS, np.int64)
+    end = at + header.size_bytes
+    if kernels.gather(np.frombuffer(records, np.uint8), at, header.magic, most_bytes, numbers):
+        end, messages, first, last, max_timestamp = numbers[: survey.MAX_TIMESTAMP + 1].tolist()
+        header = header._replace(
+            base_offset=first,
+            batch_length=end - at - LENGTH_COUNTS_FROM,
+            last_offset_delta=last - first,
+            max_timestamp=max_timestamp,
+            records_count=messages,
+        )
+    return Run(header, 1, records[at:end], False, False, header.max_timestamp < old_before)
 
 
 def _is_ordinary(header: BatchHeader, stop_id_prefix: int) -> bool:

@@ -7,7 +7,10 @@ copier.
     joining.py        many batches' records as one batch's; progress.py: how far
     matching.py       whether two ranges of records are equal; verdicts.py
     splitting.py      a batch's records as columns
+    carving.py        a dense stretch of a batch's records as a batch's; pieces.py: how far
+    converting.py     messages of the formats before Kafka 0.11 as records; survey.py: of which
     records.py, varints.py, checksum.py, memory.py, compiler.py  what they are made of
 
-Importing this package does not import numba. Python's side of each: wire/runs.py, merge.py, compare.py, decode.py.
+Importing this package does not import numba. Python's side of each: wire/runs.py, merge.py, compare.py,
+decode.py, recode.py, old_messages.py.
 """

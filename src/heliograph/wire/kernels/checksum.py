@@ -1,4 +1,5 @@
-"""CRC32C inside kernels, by the CPU's instruction where it has one and by tables where not.
+"""CRC32C inside kernels, by the CPU's instruction where it has one and by tables where not; and CRC-32, which the
+message formats before Kafka 0.11 have, by a table.
 
 The instruction is used only where LLVM compiles for this very CPU: asked for one that it lacks, LLVM would end the
 process. The tables are read for the last bytes in any case.
@@ -20,18 +21,26 @@ from heliograph.wire.kernels.compiler import Octets, instruction, part
 from heliograph.wire.kernels.memory import load8, load64_as_it_is
 
 _POLYNOMIAL = 0x82F63B78  # Castagnoli's, reflected
+_CRC32_POLYNOMIAL = 0xEDB88320  # that of zlib and Java
 _I32 = ir.IntType(32)
 _I64 = ir.IntType(64)
+
+
+def _table(polynomial: int) -> Octets:
+    """What a byte does to the checksum."""
+    table = np.zeros(256, np.uint64)
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = value >> 1 ^ (polynomial if value & 1 else 0)
+        table[byte] = value
+    return table  # type: ignore[return-value]
 
 
 def _tables() -> Octets:
     """Eight tables: what a byte does to the checksum with 0 to 7 bytes behind it."""
     table = np.zeros((8, 256), np.uint64)
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = value >> 1 ^ (_POLYNOMIAL if value & 1 else 0)
-        table[0, byte] = value
+    table[0] = _table(_POLYNOMIAL)
     for nth in range(1, 8):
         before = table[nth - 1]
         table[nth] = before >> np.uint64(8) ^ table[0][before & np.uint64(0xFF)]
@@ -39,6 +48,7 @@ def _tables() -> Octets:
 
 
 _TABLES = _tables()
+_CRC32_TABLE = _table(_CRC32_POLYNOMIAL)
 _LOW = np.uint64(0xFF)
 
 
@@ -103,4 +113,13 @@ def crc32c(data: Octets, start: int, end: int) -> int:
     while at < end:
         crc = crc >> np.uint64(8) ^ _TABLES[(crc ^ np.uint64(load8(data, at))) & _LOW]
         at += 1
+    return np.int64(crc ^ np.uint64(0xFFFFFFFF))  # type: ignore[return-value]
+
+
+@part
+def crc32(data: Octets, start: int, end: int) -> int:
+    """Of data[start:end], which the caller knows to be inside."""
+    crc = np.uint64(0xFFFFFFFF)
+    for at in range(start, end):
+        crc = crc >> np.uint64(8) ^ _CRC32_TABLE[(crc ^ np.uint64(load8(data, at))) & _LOW]
     return np.int64(crc ^ np.uint64(0xFFFFFFFF))  # type: ignore[return-value]

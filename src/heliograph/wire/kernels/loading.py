@@ -26,9 +26,20 @@ class Kernels:
     join: Callable[..., bool]
     match: Callable[..., tuple[int, int]]
     split: Callable[..., int]
+    carve: Callable[..., int]
+    gather: Callable[..., int]
+    convert: Callable[..., int]
 
 
-_MODULES = {"scan": "scanning", "join": "joining", "match": "matching", "split": "splitting"}
+_MODULES = {
+    "scan": "scanning",
+    "join": "joining",
+    "match": "matching",
+    "split": "splitting",
+    "carve": "carving",
+    "gather": "converting",
+    "convert": "converting",
+}
 
 
 class _Loading:

@@ -34,7 +34,8 @@ from heliograph.wire.kernels.verdicts import COMPRESSED, CORRUPT_A, CORRUPT_B, D
 # A cursor: where the next record or batch is, of the batch it is in, and what the last record was.
 _AT, _BEHIND, _LEFT, _BASE_OFFSET, _TIMESTAMP, _STAMPED = 0, 1, 2, 3, 4, 5
 _OFFSET, _RECORD_TIMESTAMP, _ATTRIBUTES, _REST, _REST_END = 6, 7, 8, 9, 10
-_CURSOR = 11
+_BASE_TIMESTAMP, _MAX_TIMESTAMP = 11, 12  # of the batch
+_CURSOR = 13
 _FOUND, _END, _CORRUPT, _COMPRESSED = 1, 0, -1, -2
 
 
@@ -73,7 +74,9 @@ def _next_record(data: Octets, cursor: Numbers, first: int, stop: int) -> int:
             cursor[_LEFT] = count
             cursor[_BASE_OFFSET] = base_offset
             cursor[_STAMPED] = 1 if stamped else 0
-            cursor[_TIMESTAMP] = load64(data, at + (MAX_TIMESTAMP_AT if stamped else BASE_TIMESTAMP_AT))
+            cursor[_BASE_TIMESTAMP] = load64(data, at + BASE_TIMESTAMP_AT)
+            cursor[_MAX_TIMESTAMP] = load64(data, at + MAX_TIMESTAMP_AT)
+            cursor[_TIMESTAMP] = cursor[_MAX_TIMESTAMP if stamped else _BASE_TIMESTAMP]
         behind = cursor[_BEHIND]
         attributes, timestamp_delta, offset_delta, at, record_end = read_head(data, cursor[_AT], behind)
         if at == BROKEN:
@@ -107,15 +110,32 @@ def _same_rest(a: Octets, b: Octets, at_a: int, at_b: int, size: int) -> bool:
     return True
 
 
-@kernel(types.UniTuple(I64, 2)(READ, READ, I64, I64))
-def match(a: Octets, b: Octets, first: int, stop: int) -> tuple[int, int]:
-    """EQUAL or not, and then the first offset of [first, stop) at which only one has a record, or another one."""
+@part
+def _is_clamped(cursor: Numbers, timestamp: int) -> bool:
+    """Whether its record can have had this time before (carving.py): one that was lowered has the largest of its batch,
+    one that was raised the base timestamp."""
+    now = cursor[_RECORD_TIMESTAMP]
+    lowered = now < timestamp and now == cursor[_MAX_TIMESTAMP]
+    raised = now > timestamp and now == cursor[_BASE_TIMESTAMP]
+    return lowered or raised  # type: ignore[no-any-return]
+
+
+@kernel(types.UniTuple(I64, 2)(READ, READ, I64, I64, types.boolean, types.boolean, types.boolean))
+def match(
+    a: Octets, b: Octets, first: int, stop: int, clamped: bool, holes_a: bool, holes_b: bool
+) -> tuple[int, int]:
+    """EQUAL or not, and then the first offset of [first, stop) at which only one has a record, or another one.
+    `clamped`: times of `a` may have been. `holes_a`, `holes_b`: records of that one may be missing."""
     of_a = np.zeros(_CURSOR, np.int64)
     of_b = np.zeros(_CURSOR, np.int64)
     of_a[_OFFSET] = of_b[_OFFSET] = -1
+    next_a = next_b = True
+    found_a = found_b = _END
     while True:
-        found_a = _next_record(a, of_a, first, stop)
-        found_b = _next_record(b, of_b, first, stop)
+        if next_a:
+            found_a = _next_record(a, of_a, first, stop)
+        if next_b:
+            found_b = _next_record(b, of_b, first, stop)
         if found_a == _COMPRESSED or found_b == _COMPRESSED:
             return COMPRESSED, 0
         if found_a == _CORRUPT:
@@ -124,15 +144,22 @@ def match(a: Octets, b: Octets, first: int, stop: int) -> tuple[int, int]:
             return CORRUPT_B, of_b[_AT]
         if found_a == _END and found_b == _END:
             return EQUAL, stop
-        if found_a == _END:
-            return DIFFERENT, of_b[_OFFSET]
-        if found_b == _END or of_a[_OFFSET] < of_b[_OFFSET]:
-            return DIFFERENT, of_a[_OFFSET]
-        if of_b[_OFFSET] < of_a[_OFFSET]:
-            return DIFFERENT, of_b[_OFFSET]
+        only_a = found_b == _END or (found_a == _FOUND and of_a[_OFFSET] < of_b[_OFFSET])
+        only_b = found_a == _END or (found_b == _FOUND and of_b[_OFFSET] < of_a[_OFFSET])
+        next_a = not only_b
+        next_b = not only_a
+        if only_a:
+            if not holes_b:
+                return DIFFERENT, of_a[_OFFSET]
+            continue
+        if only_b:
+            if not holes_a:
+                return DIFFERENT, of_b[_OFFSET]
+            continue
         size = of_a[_REST_END] - of_a[_REST]
+        timestamp = of_b[_RECORD_TIMESTAMP]
         if (
-            of_a[_RECORD_TIMESTAMP] != of_b[_RECORD_TIMESTAMP]
+            (of_a[_RECORD_TIMESTAMP] != timestamp and not (clamped and _is_clamped(of_a, timestamp)))
             or of_a[_ATTRIBUTES] != of_b[_ATTRIBUTES]
             or size != of_b[_REST_END] - of_b[_REST]
             or not _same_rest(a, b, of_a[_REST], of_b[_REST], size)

@@ -9,10 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
+from heliograph.wire.batch_layout import HEADER_BYTES
+from heliograph.wire.kernels import pieces, survey
 from heliograph.wire.kernels import progress as of
 from heliograph.wire.kernels.rows import BASE_OFFSET, BATCHES, COLUMNS, COUNT, VERIFIED
-from heliograph.wire.kernels.verdicts import EQUAL
+from heliograph.wire.kernels.verdicts import DIFFERENT, EQUAL
 
 if TYPE_CHECKING:
     from heliograph.wire.kernels.loading import Kernels
@@ -25,6 +28,9 @@ _BATCHES = bytes.fromhex(
     "ffffffffff000000011e000000010c7365636f6e6402026801"
 )
 _FIRST_BYTES = 74
+# One of format 1, at offset 5 and time 1000: key "k", value "v".
+_MESSAGE = bytes.fromhex("000000000000000500000018e4e321bc010000000000000003e8000000016b0000000176")
+_CONVERTED = bytes.fromhex("10000000026b027600")
 _JOINED = bytes.fromhex("18000000026b0a6669727374001e001302010c7365636f6e6402026801")
 
 
@@ -42,12 +48,40 @@ def prove(kernels: Kernels) -> None:
     _demand("join", bool(kernels.join(data, target, progress, 9, 9)))
     _demand("join", progress.tolist() == [len(data), len(_JOINED), 2, 2, 1000, 1000])
     _demand("join", target.tobytes() == _JOINED)
-    _demand("match", kernels.match(data, data, 7, 9) == (EQUAL, 9))
-    _demand("match", kernels.match(data, data[:_FIRST_BYTES], 7, 9) != (EQUAL, 9))
+    _demand("match", kernels.match(data, data, 7, 9, False, False, False) == (EQUAL, 9))
+    first = data[:_FIRST_BYTES]
+    _demand("match", kernels.match(data, first, 7, 9, False, False, False) == (DIFFERENT, 8))
+    _demand("match", kernels.match(data, first, 7, 9, False, False, True) == (EQUAL, 9))
     columns = np.zeros((7, 1), np.int64)
     headers = np.zeros((4, 1), np.int64)
     _demand("split", kernels.split(data[_FIRST_BYTES:], columns, headers) == 1)
     _demand("split", columns[:4, 0].tolist() == [0, 990, 66, -1])
+    _prove_carving(kernels, data[_FIRST_BYTES:])
+    _prove_converting(kernels)
+
+
+def _prove_carving(kernels: Kernels, data: npt.NDArray[np.uint8]) -> None:
+    """The second batch by itself, with its time raised by two."""
+    target = np.zeros(len(data), np.uint8)
+    numbers = np.zeros(pieces.NUMBERS, np.int64)
+    numbers[[pieces.READ_AT, pieces.LAST_DELTA]] = HEADER_BYTES, -1
+    _demand("carve", kernels.carve(data, target, numbers, 0, 9, 992, pieces.NO_LATEST) == pieces.END)
+    _demand("carve", numbers.tolist() == [len(data), 1, 0, len(data) - HEADER_BYTES, 1, 0, 992, 992, 0, 1])
+    _demand("carve", target[: len(data) - HEADER_BYTES].tobytes() == data[HEADER_BYTES:].tobytes())
+
+
+def _prove_converting(kernels: Kernels) -> None:
+    message = np.frombuffer(_MESSAGE, np.uint8)
+    numbers = np.zeros(survey.NUMBERS, np.int64)
+    _demand("gather", kernels.gather(message, 0, 1, 1000, numbers) == 1)
+    _demand("gather", numbers[: survey.BASE_TIMESTAMP].tolist() == [len(message), 1, 5, 5, 1000])
+    damaged = message.copy()
+    damaged[-1] ^= 1
+    _demand("gather", kernels.gather(damaged, 0, 1, 1000, numbers) == 0)
+    target = np.zeros(HEADER_BYTES + len(_CONVERTED), np.uint8)
+    _demand("convert", kernels.convert(message, 1, target, False, 0, numbers) == 1)
+    _demand("convert", target[HEADER_BYTES:].tobytes() == _CONVERTED)
+    _demand("convert", numbers[survey.BASE_TIMESTAMP :].tolist() == [1000, len(target)])
 
 
 def _demand(kernel: str, right: bool) -> None:
