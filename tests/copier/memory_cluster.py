@@ -167,6 +167,7 @@ class MemoryCluster:
             headers=tuple(each.header for each in stored),
             views=tuple(memoryview(bytearray(each.data)) for each in stored),
             aborted=log.aborted_from(first_offset) if committed else (),
+            read_to=_read_to(log, first_offset, next_offset, end),
         )
 
     async def _led(self, where: TopicPartition) -> MemoryLog:
@@ -428,3 +429,9 @@ class MemoryLine:
         appended = cluster.logs[where].append(memoryview(bytearray(batch)))
         time_ms = 1 if where.topic in cluster.stamps else -1
         return ProducedPartition(*where, appended.error, appended.base_offset, 0, "", time_ms)
+
+
+def _read_to(log: MemoryLog, first_offset: int, next_offset: int, end: int) -> int:
+    """Behind the last batch that whoever reads these offsets sees."""
+    ends = [each.header.next_offset for each in log.batches if first_offset < each.header.next_offset <= end]
+    return next((each for each in ends if each >= next_offset), ends[-1] if ends else -1)

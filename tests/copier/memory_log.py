@@ -134,6 +134,16 @@ class MemoryLog:
         self.batches.append(Stored(header, bytes(data)))
         self.end = header.next_offset
 
+    def leave_out(self, offsets: int) -> None:
+        """As compaction does: no batch holds the next ones."""
+        self.end += offsets
+
+    def store_as_it_is(self, messages: bytes | bytearray) -> None:
+        """At the offset that it says, an old message format for example."""
+        header = read_header(memoryview(messages))
+        self.batches.append(Stored(header, bytes(messages)))
+        self.end = header.next_offset
+
     def append(self, batch: memoryview) -> Appended:
         """A produce request's batch."""
         header = read_header(batch)

@@ -24,6 +24,7 @@ from tests.wire.batches import make_batch
 
 PARTITION = MirrorPartition("sf-to-nyc", "orders", "orders", 0)
 OURS = producer_id("sf-id", "orders")
+MIRRORED_BACK = producer_id("nyc-id", "orders")  # of batches that stop: they came from the target
 CONTROL, TRANSACTIONAL, LOG_APPEND_TIME = 0x20, 0x10, 0x08
 DAY_MS = 86_400_000
 NOW_MS = time.time_ns() // 1_000_000
@@ -82,6 +83,20 @@ def batch(
     """A batch of `count` records from offset `at` on, each telling its offset."""
     records = [(b"k%d" % n, b"%d" % n + b"." * value_bytes, ()) for n in range(at, at + count)]
     return make_batch(records, base_offset=at, timestamp=timestamp, **changed)
+
+
+def holed(
+    at: int, deltas: list[int], last_delta: int, *, timestamp: int = NOW_MS, **changed: Any
+) -> bytearray:
+    """A batch from offset `at` on of which compaction has left these."""
+    return make_batch(
+        [(b"k%d" % (at + delta), b"%d" % (at + delta) + b"." * 8, ()) for delta in deltas],
+        base_offset=at,
+        offset_deltas=deltas,
+        last_offset_delta=last_delta,
+        timestamp=timestamp,
+        **changed,
+    )
 
 
 def old_batch(at: int, count: int = 1, **changed: Any) -> bytearray:

@@ -31,7 +31,7 @@ from heliograph.wire.error_codes import ErrorCode
 from .lane_world import BOUND_S, MEMORY_BYTES, World, mirror, place, refuse, until, world, write
 from .memory_cluster import MemoryCluster
 from .memory_log import MemoryLog
-from .source_batches import LOG_APPEND_TIME, batch, spec_of
+from .source_batches import MIRRORED_BACK, batch, spec_of
 
 
 def used_bytes(lane: Lane) -> int:
@@ -169,12 +169,12 @@ async def test_an_obstacle_in_the_source_stops_after_what_precedes_it() -> None:
         it.create(0, 5)
         log = it.source.logs[TopicPartition("orders", 0)]
         before = log.end
-        log.store(batch(log.end, attributes=LOG_APPEND_TIME))
+        log.store(batch(log.end, producer_id=MIRRORED_BACK))
         write(log, 3)
         copy = it.assign(0)
         await until(lambda: copy.stopped is not None)
         assert copy.stopped is not None
-        assert copy.stopped.reason == StopReason.LOG_APPEND_TIME
+        assert copy.stopped.reason == StopReason.LOOP
         assert it.target.logs[TopicPartition("orders", 0)].end == before == copy.next_offset
         await until(lambda: used_bytes(it.lane) == 0)  # a fetch of what is behind may be on its way
 

@@ -18,7 +18,7 @@ from heliograph.wire.error_codes import ErrorCode
 from .source_batches import (
     AWAY,
     BROKEN,
-    LOG_APPEND_TIME,
+    MIRRORED_BACK,
     NOW_MS,
     NOW_S,
     OURS,
@@ -235,7 +235,7 @@ def test_no_more_is_fetched_while_enough_is_held() -> None:
 def test_what_comes_before_an_obstacle_is_copied_and_only_then_the_partition_stops(
     copy: PartitionCopy,
 ) -> None:
-    give(copy, batch(0), batch(1), batch(2, attributes=LOG_APPEND_TIME), batch(3))
+    give(copy, batch(0), batch(1), batch(2, producer_id=MIRRORED_BACK), batch(3))
     copy.take()
     copy.appended(0)
     assert copy.stopped is None
@@ -243,13 +243,13 @@ def test_what_comes_before_an_obstacle_is_copied_and_only_then_the_partition_sto
     assert copy.stopped is None
     copy.appended(1)
     assert copy.stopped is not None
-    assert copy.stopped.reason == StopReason.LOG_APPEND_TIME
+    assert copy.stopped.reason == StopReason.LOOP
     assert "offset 2" in copy.stopped.message
     assert copy.next_offset == 2
 
 
 def test_an_obstacle_that_comes_first_stops_at_once(copy: PartitionCopy) -> None:
-    budget = give(copy, batch(0, attributes=LOG_APPEND_TIME))
+    budget = give(copy, batch(0, producer_id=MIRRORED_BACK))
     assert copy.phase is Phase.STOPPED
     assert budget.used_bytes == 0
 
@@ -275,12 +275,12 @@ def test_an_unreadable_header_is_an_obstacle_too(copy: PartitionCopy) -> None:
 
 
 def test_an_obstacle_is_forgotten_by_a_resynchronisation_and_met_again(copy: PartitionCopy) -> None:
-    give(copy, batch(0), batch(1, attributes=LOG_APPEND_TIME))
+    give(copy, batch(0), batch(1, producer_id=MIRRORED_BACK))
     copy.take()
     copy.lost(BROKEN, NOW_S)
     copy.synced(synced_at(0))
     assert copy.stopped is None
-    give(copy, batch(0), batch(1, attributes=LOG_APPEND_TIME))
+    give(copy, batch(0), batch(1, producer_id=MIRRORED_BACK))
     copy.take()
     copy.appended(0)
     assert copy.stopped is not None

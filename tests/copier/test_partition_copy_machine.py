@@ -22,6 +22,7 @@ from .source_batches import (
     BROKEN,
     DAY_MS,
     LOG_APPEND_TIME,
+    MIRRORED_BACK,
     NOW_MS,
     NOW_S,
     batch,
@@ -62,24 +63,31 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
 
     @precondition(lambda self: self.copy.fetch_offset() is not None)
     @rule(
-        sizes=st.lists(st.tuples(st.integers(1, 3), st.booleans()), max_size=4),
+        sizes=st.lists(st.tuples(st.integers(1, 3), st.booleans(), st.booleans()), max_size=4),
+        around=st.integers(0, 2),
         obstacle=st.booleans(),
         cut=st.booleans(),
         idle_days=st.sampled_from([0, 0, 0, 2]),
     )
     def records_arrive(
-        self, sizes: list[tuple[int, bool]], obstacle: bool, cut: bool, idle_days: int
+        self, sizes: list[tuple[int, bool, bool]], around: int, obstacle: bool, cut: bool, idle_days: int
     ) -> None:
+        """Some must be recoded: the first one may begin before what was asked for, and some have log append time."""
         asked = self.copy.fetch_offset()
         assert asked is not None
         self.now_ms += idle_days * DAY_MS
-        at, batches = asked, []
-        for count, old in sizes:
-            batches.append(old_batch(at, count) if old else batch(at, count, timestamp=self.now_ms))
+        at, batches = max(asked - around, 0), []
+        for nth, (count, old, stamped) in enumerate(sizes):
+            count += asked - at if nth == 0 else 0
+            how = {"attributes": LOG_APPEND_TIME if stamped else 0}
+            batches.append(
+                old_batch(at, count, **how) if old else batch(at, count, timestamp=self.now_ms, **how)
+            )
             at += count
+        at = max(at, asked)
         if obstacle:
             self.obstacle_at = at if self.obstacle_at is None else self.obstacle_at
-            batches.append(batch(at, attributes=LOG_APPEND_TIME))
+            batches.append(batch(at, producer_id=MIRRORED_BACK))
         elif cut:
             batches.append(batch(at)[:70])
         self.deliver(batches, asked)
@@ -278,12 +286,12 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
     def bytes_are_given_back(self) -> None:
         idle = self.copy.phase not in (Phase.PROBE, Phase.STREAM)
         if idle and not self.in_flight:
-            assert self.budget.used_bytes == 0
+            assert self.budget.used_bytes == self.budget.merged_bytes == 0
 
     @invariant()
     def an_obstacle_stops_when_all_before_it_is_there(self) -> None:
         stop = self.copy.stopped
-        if stop is not None and stop.reason == StopReason.LOG_APPEND_TIME:
+        if stop is not None and stop.reason == StopReason.LOOP:
             assert not self.in_flight
             assert self.copy.next_offset == self.obstacle_at
 
@@ -292,7 +300,7 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
         while self.in_flight:
             self.append_lost()
         assert self.copy.settled
-        assert self.budget.used_bytes == 0
+        assert self.budget.used_bytes == self.budget.merged_bytes == 0
 
 
 AnyOrderOfReplies.TestCase.settings = settings(

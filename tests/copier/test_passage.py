@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heliograph.copier import passage
 from heliograph.copier.batches import SourceBatch, SourceGap
 from heliograph.copier.budget import ByteBudget, Parcel
-from heliograph.copier.passage import PASS, Gap, Reencode, Stop, Way, pass_through, way_of
+from heliograph.copier.passage import PASS, REENCODE, Gap, Missing, Stop, Way, pass_through, way_of
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.model.errors import CorruptBatch, PartitionStop
 from heliograph.model.producer_id import producer_id
@@ -39,7 +40,7 @@ def stop_at(next_offset: int, source: bytearray, max_batch_bytes: int = 1 << 20)
     """The stop this batch leads to; and not a byte of it may have changed."""
     before = bytes(source)
     way = way_of(waiting(source), next_offset, spec_of(max_batch_bytes=max_batch_bytes))
-    assert isinstance(way, Reencode | Stop)
+    assert isinstance(way, Stop)
     assert bytes(source) == before
     assert way.why.hint
     return way.why
@@ -66,16 +67,20 @@ def test_a_dense_batch_passes_with_its_records_untouched(
 
 
 @pytest.mark.parametrize(
-    ("changed", "reason"),
+    "changed",
     [
-        ({"attributes": LOG_APPEND_TIME}, StopReason.LOG_APPEND_TIME),
-        ({"last_offset_delta": 5}, StopReason.HOLES),
-        ({"producer_id": producer_id("nyc-id", "orders")}, StopReason.LOOP),
+        {"attributes": LOG_APPEND_TIME},
+        {"last_offset_delta": 5},
     ],
 )
-def test_what_cannot_pass_yet_stops_with_its_offset(changed: dict[str, Any], reason: StopReason) -> None:
-    stop = stop_at(42, batch(42, **changed))
-    assert stop.reason == reason
+def test_what_cannot_go_as_it_is_is_recoded(changed: dict[str, Any]) -> None:
+    assert way_of(waiting(batch(42, **changed)), 42, SPEC) is REENCODE
+
+
+@pytest.mark.parametrize("changed", [{}, {"attributes": LOG_APPEND_TIME}, {"last_offset_delta": 5}])
+def test_what_was_mirrored_from_the_target_stops_in_whatever_form(changed: dict[str, Any]) -> None:
+    stop = stop_at(42, batch(42, producer_id=producer_id("nyc-id", "orders"), **changed))
+    assert stop.reason == StopReason.LOOP
     assert "42" in stop.message
 
 
@@ -90,24 +95,27 @@ def test_a_batch_of_a_transaction_passes_and_is_in_none_any_more() -> None:
 
 def test_a_gap_ends_where_a_header_was_seen() -> None:
     assert way_of(SourceGap(40, 45), 42, SPEC) == Gap(45)
-    assert isinstance(way_of(SourceGap(43, 45), 42, SPEC), Stop)  # what is missing before it is no gap
+    assert way_of(SourceGap(43, 45), 42, SPEC) == Missing(43)
+    assert way_of(waiting(batch(45)), 42, SPEC) == Missing(45)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_message_of_an_old_format_stops(magic: int) -> None:
-    assert stop_at(42, make_legacy_message(b"old", offset=42, magic=magic)).reason == StopReason.OLD_FORMAT
+def test_a_message_of_an_old_format_is_recoded(magic: int) -> None:
+    assert way_of(waiting(make_legacy_message(b"old", offset=42, magic=magic)), 42, SPEC) is REENCODE
 
 
-def test_a_gap_before_the_batch_stops_with_the_missing_offsets() -> None:
-    stop = stop_at(40, batch(42))
+def test_too_many_missing_offsets_stop_and_say_how_long_they_would_take() -> None:
+    last = 42 + passage.MOST_HOLES
+    assert way_of(waiting(batch(last)), 42, SPEC) == Missing(last)
+    stop = stop_at(42, batch(last + 1))
     assert stop.reason == StopReason.HOLES
-    assert "[40, 42)" in stop.message
+    assert f"[42, {last + 1})" in stop.message
+    assert "would take 50 s" in stop.message
+    assert "{remirror}" in stop.hint
 
 
-def test_a_position_inside_a_batch_stops() -> None:
-    stop = stop_at(43, batch(42, 3))
-    assert stop.reason == StopReason.HOLES
-    assert "[42, 45)" in stop.message
+def test_a_position_inside_a_batch_recodes_it() -> None:
+    assert way_of(waiting(batch(42, 3)), 43, SPEC) is REENCODE
 
 
 def test_a_batch_mirrored_from_a_third_cluster_passes() -> None:
@@ -115,10 +123,10 @@ def test_a_batch_mirrored_from_a_third_cluster_passes() -> None:
     assert read_header(view).producer_id == OURS
 
 
-def test_a_batch_of_just_the_targets_size_passes_and_one_byte_more_stops() -> None:
+def test_a_batch_of_just_the_targets_size_passes_and_one_byte_more_is_recoded() -> None:
     size_bytes = len(batch(0))
     prepare(batch(0), 0, spec_of(max_batch_bytes=size_bytes))
-    assert stop_at(0, batch(0), max_batch_bytes=size_bytes - 1).reason == StopReason.TOO_LARGE
+    assert way_of(waiting(batch(0)), 0, spec_of(max_batch_bytes=size_bytes - 1)) is REENCODE
 
 
 @settings(deadline=None, max_examples=200)

@@ -12,6 +12,7 @@ from heliograph.copier.ports import Batch
 from heliograph.copier.questions import (
     Answer,
     FenceFills,
+    LoadKernels,
     Question,
     ReadProducers,
     ReadSourceBatch,
@@ -80,7 +81,7 @@ class Logs:
                 return _holding(self.source, offset)
             case ReadSourceBatches(first_offset, next_offset) | ReadSourceGap(first_offset, next_offset, _):
                 return _between(self.source, first_offset, next_offset)
-            case FenceFills() | Unsettled():
+            case FenceFills() | LoadKernels() | Unsettled():
                 return None
 
 
@@ -92,7 +93,9 @@ def _span(log: list[Batch], start: int, end: int | None, watermark: int | None) 
 
 def _between(log: list[Batch], first_offset: int, next_offset: int) -> Batches:
     found = [b for b in log if b[0].next_offset > first_offset and b[0].base_offset < next_offset]
-    return Batches(headers=tuple(b[0] for b in found), views=tuple(b[1] for b in found))
+    seen = [b[0].next_offset for b in log if b[0].next_offset > first_offset]
+    read_to = next((end for end in seen if end >= next_offset), seen[-1] if seen else -1)
+    return Batches(headers=tuple(b[0] for b in found), views=tuple(b[1] for b in found), read_to=read_to)
 
 
 def _holding(log: list[Batch], offset: int) -> Batch | None:

@@ -45,10 +45,14 @@ class Questions:
         self, where: TopicPartition, first_offset: int, next_offset: int, *, committed: bool = False
     ) -> Batches:
         found: list[Batch] = []
+        read_to = -1
         aborted: dict[tuple[int, int], None] = {}  # answers that meet one transaction all list it
         while first_offset < next_offset:
             batch, told = await self._read(where, first_offset, committed=committed)
-            if batch is None or batch[0].base_offset >= next_offset:
+            if batch is None:
+                break
+            read_to = batch[0].next_offset
+            if batch[0].base_offset >= next_offset:
                 break
             found.append(batch)
             aborted |= dict.fromkeys(told)
@@ -57,6 +61,7 @@ class Questions:
             headers=tuple(each[0] for each in found),
             views=tuple(each[1] for each in found),
             aborted=tuple(aborted),
+            read_to=read_to,
         )
 
     async def _read(

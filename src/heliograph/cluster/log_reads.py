@@ -19,7 +19,7 @@ from heliograph.cluster.messages import raise_for, unpacking
 from heliograph.cluster.metadata import Leader
 from heliograph.model.errors import BrokerRefused, ProtocolError
 from heliograph.model.partition import TopicPartition
-from heliograph.wire.batch import BatchHeader, split_batches
+from heliograph.wire.batch import MAGIC, BatchHeader, split_batches
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition, FetchWant
 from heliograph.wire.fetch_request import FetchAsk
@@ -47,11 +47,13 @@ class LogSpan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batches:
     """Whole batches of one log, in order. `aborted`: of transactions that they are part of, where committed records
-    were asked for, producer id and first offset (wire/aborted.py)."""
+    were asked for, producer id and first offset (wire/aborted.py). `read_to`: behind the last batch that was seen,
+    which may begin behind what was asked for: up to there the log holds nothing else."""
 
     headers: tuple[BatchHeader, ...]
     views: tuple[memoryview, ...]
     aborted: tuple[tuple[int, int], ...] = ()
+    read_to: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,11 +187,13 @@ async def read_batches(
             break
         found += came
         first_offset = came[-1][0].next_offset
-    wanted = [each for each in found if each[0].base_offset < next_offset]
+    # Where a compressed set of messages of an old format begins is not in its header: it may be wanted.
+    wanted = [each for each in found if each[0].base_offset < next_offset or each[0].magic != MAGIC]
     return Batches(
         headers=tuple(each[0] for each in wanted),
         views=tuple(each[1] for each in wanted),
         aborted=tuple(aborted),
+        read_to=found[-1][0].next_offset if found else -1,
     )
 
 

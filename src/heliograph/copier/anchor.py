@@ -1,23 +1,29 @@
 """The anchor: the target's last data batch holds the source's records at the same offsets. Sans I/O.
 
-Compared record by record where its borders are not the source's, and only at offsets that both logs still hold.
+Compared record by record where its borders are not the source's, and only at offsets that both logs still hold: neither
+retention nor compaction makes a difference. Times are compared as they would be written: those of a source with log
+append time are its records' own, and a link that clamps times may have changed some.
 """
 
 from __future__ import annotations
 
 from heliograph.cluster.log_reads import Batches, LogSpan
 from heliograph.copier.ports import Batch
-from heliograph.copier.questions import Asking, ReadSourceBatch, ReadSourceBatches
+from heliograph.copier.questions import Asking, LoadKernels, ReadSourceBatch, ReadSourceBatches
+from heliograph.copier.spec import CopySpec
 from heliograph.model.errors import CorruptBatch, DecompressionLimit, PartitionStop
 from heliograph.model.hints import AFRESH, RESUME
+from heliograph.model.policy import Timestamps
 from heliograph.model.states import StopReason
-from heliograph.wire.batch import payload_equal
-from heliograph.wire.compare import first_difference
+from heliograph.wire.batch import MAGIC, payload_equal
+from heliograph.wire.compare import NOTHING, Allowed, first_difference
 from heliograph.wire.kernels.loading import loaded
+from heliograph.wire.old_messages import plain_batch
 
 
-def compare_anchor(last: Batch, source: LogSpan, target: LogSpan) -> Asking[int]:
-    """The source's leader epoch of the last record that both hold. Compared are the offsets that both still hold."""
+def compare_anchor(spec: CopySpec, last: Batch, source: LogSpan, target: LogSpan) -> Asking[int]:
+    """The source's leader epoch of the last record that both hold, -1 where it holds none of them any more. Compared
+    are the offsets that both still hold."""
     header, view = last
     first_offset = max(header.base_offset, source.start, target.start)
     if first_offset >= header.next_offset:
@@ -28,11 +34,16 @@ def compare_anchor(last: Batch, source: LogSpan, target: LogSpan) -> Asking[int]
         source_header, source_view = answer
         if source_header.base_offset == header.base_offset and payload_equal(view, source_view):
             return source_header.leader_epoch
+        yield LoadKernels()
         batches = yield ReadSourceBatches(first_offset, header.next_offset)
         assert isinstance(batches, Batches)
-        found = _first_difference(view, batches, first_offset, header.next_offset)
+        allowed = Allowed(
+            clamped=spec.policy.timestamps is Timestamps.CLAMP,
+            holes=(not header.is_dense, _has_holes(batches, first_offset, header.next_offset)),
+        )
+        found = _first_difference(view, batches, first_offset, header.next_offset, allowed)
         if found is None:
-            return batches.headers[-1].leader_epoch
+            return batches.headers[-1].leader_epoch if batches.headers else -1
         differs_at = found
     raise PartitionStop(
         StopReason.ANCHOR,
@@ -42,16 +53,36 @@ def compare_anchor(last: Batch, source: LogSpan, target: LogSpan) -> Asking[int]
     )
 
 
-def _first_difference(view: memoryview, batches: Batches, first_offset: int, next_offset: int) -> int | None:
+def _has_holes(batches: Batches, first_offset: int, next_offset: int) -> bool:
+    """Whether the source shows by its headers that compaction was there. Where it has a transaction's marker it has no
+    hole: our data cannot be there."""
+    if batches.read_to < next_offset or any(header.is_control for header in batches.headers):
+        return False
+    at = first_offset
+    for header in batches.headers:
+        if header.base_offset > at or not header.is_dense:
+            return True
+        at = header.next_offset
+    return at < next_offset
+
+
+def _first_difference(
+    view: memoryview, batches: Batches, first_offset: int, next_offset: int, allowed: Allowed = NOTHING
+) -> int | None:
     kernels = loaded()
     assert kernels is not None, "asked for batches to compare, without the kernels for it"
     try:
+        theirs = [
+            each if header.magic == MAGIC else plain_batch(kernels, header, each).plain
+            for header, each in zip(batches.headers, batches.views, strict=True)
+        ]
         differs = first_difference(
             kernels,
             [view],
-            batches.views,
+            theirs,
             first_offset=first_offset,
             next_offset=next_offset,
+            allowed=allowed,
             names=("the target", "the source"),
         )
     except (CorruptBatch, DecompressionLimit) as problem:

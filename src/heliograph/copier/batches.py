@@ -38,10 +38,15 @@ class SourceBatch(NamedTuple):
 
 class SourceGap(NamedTuple):
     """Offsets [first_offset, next_offset) of the source that hold no record to copy: control batches and aborted ones,
-    whose headers were seen, and what retention took before it was copied. Holds no memory."""
+    whose headers were seen, what compaction took, records that are left out, and what retention took before it was
+    copied. Holds no memory.
+
+    `contested`: a former holder of the partition may have read records there and sent them. By their sequence number
+    they would be the next ones still, so it is filled only when nothing of his can arrive any more."""
 
     first_offset: int
     next_offset: int
+    contested: bool = False
 
 
 class Append(NamedTuple):

@@ -45,6 +45,7 @@ SLOW_FOR_S = 60.0
 # of 64 MB so much that four requests of the default max.request.size are full.
 MERGED_PART = 8
 ASK_AGAIN_S = 3.0  # for an attempt that the driver did not grant: it may have lost its own right meanwhile
+RECODE_AGAIN_S = 0.01  # for memory that what is on its way holds: as long as an append takes, about
 OLD_LEADER_S = 1.0  # how long its answers are awaited when a partition has a new one
 
 
@@ -82,6 +83,7 @@ class Lane:
         self._by_topic: dict[str, dict[MirrorPartition, Route]] = {}  # by the names at both ends
         self._by_share: dict[Share, dict[MirrorPartition, Route]] = {}  # by their leader at the target
         self._moved: dict[PartitionCopy, None] = {}  # of whom there is something new to report
+        self._cramped: dict[PartitionCopy, None] = {}  # who waits for memory to recode a batch in
         self._exclusive: dict[MirrorPartition, None] = {}  # who needs an exclusive lease, as of `_note_moved`
         self._tasks: dict[asyncio.Task[None], None] = {}  # an ordered set: they end in the order they began
         self._asked: set[int] = set()  # clusters whose metadata is being read
@@ -386,6 +388,8 @@ class Lane:
             route.clearing = loop.call_at(copy.clear_at, self._clear, route)
         if copy.awaits_lease and route.telling is None:
             route.telling = asyncio.get_running_loop().call_later(TOLD_AFTER_S, self._tell_of_lease, route)
+        if copy.awaits_recoding:
+            self._try_again_to_recode(copy)
         self._deletions.attend(route)
         if copy.asks_for_attempt:
             self._attempts.setdefault(copy.spec.partition, -math.inf)
@@ -401,6 +405,18 @@ class Lane:
         held = lease.exclusive if fill.exclusive else lease.alive
         if held and route.target_leader is not None:
             self._fills.begin(route, fill, lambda: lease.exclusive if fill.exclusive else lease.alive)
+
+    def _try_again_to_recode(self, copy: PartitionCopy) -> None:
+        """In a moment, all that wait together: memory is free again when answers come."""
+        if not self._cramped:
+            asyncio.get_running_loop().call_later(RECODE_AGAIN_S, self._recode)
+        self._cramped[copy] = None
+
+    def _recode(self) -> None:
+        waiting, self._cramped = self._cramped, {}
+        for copy in waiting:
+            copy.recode()
+            self._attend(copy)
 
     def _tell_of_lease(self, route: Route) -> None:
         """It takes a heartbeat to get a lease; whoever waits longer says so."""

@@ -20,18 +20,21 @@ from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.copier.alignment import FILLER, Alignment, Filler
 from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.budget import Parcel, Share
+from heliograph.copier.changes import Changes
 from heliograph.copier.clearance import CLEAR, Clearance
 from heliograph.copier.fill import Fill, Filling
 from heliograph.copier.losses import Losses
 from heliograph.copier.merging import Merging
 from heliograph.copier.passage import pass_through
 from heliograph.copier.phases import FLOWING, OVER, SENDING, Happening, Phase, after
+from heliograph.copier.recoding import Awaited, Recoding
 from heliograph.copier.recovery import after_append
 from heliograph.copier.resync import Synced
 from heliograph.copier.source_queue import SourceQueue
 from heliograph.copier.spec import CopySpec
 from heliograph.copier.stops import stamped, truncated, wrong_place
 from heliograph.copier.suspicions import Suspicions
+from heliograph.copier.target_takes import TargetTakes
 from heliograph.copier.topic_ids import TopicIds
 from heliograph.copier.waits import Outlet, Waits
 from heliograph.model.errors import HeliographError, LineLeft, PartitionStop
@@ -93,11 +96,12 @@ class PartitionCopy:
         self._in_flight_bytes = 0
         # The record time by which the broker remembers our id; None: it does not.
         self._state_ms: int | None = None
-        self._takes_bytes = (
-            spec.max_merged_bytes or spec.max_batch_bytes
-        )  # what the target takes as one batch
+        self._takes_bytes = spec.target_takes.batch_bytes  # what the target takes as one batch
         self._wall_ms = 0  # as of the last answer of the source
         self._merging = Merging(spec)
+        self._recoding = Recoding(spec)
+        self._changes = Changes()
+        self._exclusive = False  # whether the link's lease is, as of the last that was heard of it
         self._filling = Filling(spec.fill_way)
         self._alignment: Alignment | None = None  # until the target begins where the source does
         self._stray_to: int | None = None  # up to there the target shows fillers again that were deleted
@@ -168,6 +172,35 @@ class PartitionCopy:
             return None
         return head if self._waiting.may_go(self._sending.source) else None
 
+    # -- what cannot go as it is (copier/recoding.py)
+
+    @property
+    def awaits_recoding(self) -> bool:
+        """The next batch is to be made into others, and waits for memory or for the kernels."""
+        return self._recoding.awaits is not None
+
+    def recode(self) -> None:
+        """Memory may be free by now, or the kernels may be loaded."""
+        if self.awaits_recoding and self.phase in FLOWING:
+            self._recode()
+            self._confirm_alignment()
+            self._stop_if_blocked()
+
+    def _recode(self) -> None:
+        """What is next, if it cannot go as it is. To be called whenever something else is next."""
+        self._moved[self] = None
+        changes = self._recoding.run(self._waiting, self._sending.source, self._share, self._wall_ms)
+        for changed in changes:
+            if (skipped := self._changes.skipped(changed)) is not None:
+                self._losses.untold = True
+                self._filling.lost()  # as any loss it waits for a driver that has heard of it
+                self.tell(skipped)
+            if (clamped := self._changes.clamped(changed, self._wall_ms)) is not None:
+                self.tell(clamped)
+        head = self._waiting.head
+        if head is not None and head.perishable and not (self._exclusive and self.clear):
+            self._waiting.leave_old(self._sending.source)
+
     def _peek_filler(self, alignment: Alignment) -> Filler | None:
         """Nothing else goes before the last of them is deleted again."""
         if self.phase not in SENDING or alignment.is_filled(self._sending):
@@ -184,6 +217,7 @@ class PartitionCopy:
         self._sending = append.end
         if append.perishable:
             self._enter(Happening.TOOK_OLD)  # nothing goes behind it, fresh or not, before it is acknowledged
+        self._recode()
         return append
 
     def _take_next(self, room_bytes: int) -> Append:
@@ -216,7 +250,15 @@ class PartitionCopy:
     def awaits_clearance(self) -> bool:
         """A perishable batch is next, or a gap behind one, and an append of somebody may still be on its way."""
         old_is_next = self._waiting.left_old and not self._waiting
-        return not self._clearance.clear and (old_is_next or self._must_be_clear(self._gap()))
+        return not self._clearance.clear and (
+            old_is_next or self._is_contested() or self._must_be_clear(self._gap())
+        )
+
+    def _is_contested(self) -> bool:
+        """A gap is next that only we may fill, and not before all is clear."""
+        if self._clearance.clear or self.phase not in SENDING or self._in_flight:
+            return False
+        return self._waiting.is_contested(self._sending.source)
 
     @property
     def awaits_lease(self) -> bool:
@@ -263,7 +305,8 @@ class PartitionCopy:
         by now: a former holder may have sent them before, with the sequence number that is still the next one."""
         if fill is None:
             return False
-        known_ms, lost = self._state_ms, self._losses.under_way(fill.start.source)
+        known_ms = self._state_ms
+        lost = self._losses.under_way(fill.start.source) or self._waiting.is_contested(fill.start.source)
         return fill.exclusive or lost or known_ms is None or self.spec.is_perishable(known_ms, self._wall_ms)
 
     def fill_due(self) -> Fill | None:
@@ -354,6 +397,7 @@ class PartitionCopy:
         elif self.phase is Phase.FILL:
             self._waiting.filled(fill.end.source)
             self._enter(Happening.FILLED)
+            self._recode()
             self._stop_if_blocked()
         else:
             self._drained()
@@ -373,6 +417,7 @@ class PartitionCopy:
         self._moved[self] = None
         self.durable = self._sending = position
         self._waiting.start(position.source, found.source_epoch)
+        self._recoding.awaits = None  # nothing waits any more
         self._state_ms = found.state_ms
         self._stray_to = found.fillers_end
         self._alignment = None
@@ -420,8 +465,10 @@ class PartitionCopy:
         self._wall_ms = now_ms
         if idle:
             self._doubt_state(now_ms)
-        old_may_go = exclusive and self.clear
-        self._waiting.take_in(reply, parcel, self._share, now_ms, old_may_go=old_may_go)
+        self._exclusive = exclusive
+        self._set_takes()
+        self._waiting.take_in(reply, parcel, self._share, now_ms, old_may_go=exclusive and self.clear)
+        self._recode()
         self._confirm_alignment()
         self._stop_if_blocked()
 
@@ -429,12 +476,14 @@ class PartitionCopy:
         """The source holds the goal, and what comes first may follow at once. Until then the last filler stays: without
         it nobody could tell an alignment under way from records that were lost to retention."""
         old_is_next = self._waiting.left_old and not self._waiting
-        if self._alignment is not None and not old_is_next and not self.wants_attempt:
+        waits = old_is_next or self.wants_attempt or self.awaits_recoding
+        if self._alignment is not None and not waits and not self._is_contested():
             self._alignment.confirmed()
 
     def leased(self, *, exclusive: bool) -> None:
         """The link's exclusive lease has come, or is over."""
         self._moved[self] = None
+        self._exclusive = exclusive
         if not exclusive:
             self._waiting.leave_old(self._sending.source)
         elif self._clearance.clear:
@@ -585,7 +634,12 @@ class PartitionCopy:
     def limited(self, limit_bytes: int) -> None:
         """What the target topic takes as one batch now."""
         self._takes_bytes = limit_bytes or self._takes_bytes
+        self._set_takes()
         self._merging.limit(limit_bytes)
+
+    def _set_takes(self) -> None:
+        """What is known of the target, for what waits."""
+        self._waiting.takes = TargetTakes(batch_bytes=self._takes_bytes)
 
     def refreshed(self) -> None:
         """Metadata is being read again."""
@@ -716,6 +770,9 @@ class PartitionCopy:
             return None
         if self._gap() is not None:
             return None  # all that it lacks is a lease
+        if self.awaits_recoding:
+            # What holds the memory is on its way to the target.
+            return BoundBy.TARGET if self._recoding.awaits is Awaited.MEMORY else None
         deletes = self._alignment is not None and self._alignment.is_filled(self._sending)
         answers_due = deletes or not self.settled or (self._share is not None and self._share.full)
         return self._waits.bound_by(now, answers_due=answers_due, holds=bool(self._waiting))

@@ -2,7 +2,8 @@
 
 Pass      its header is rewritten in place, its records are never looked at
 Merge     the small ones that wait with it go as one batch (copier/merging.py)
-Reencode  its records can be copied, the batch as it is cannot: not built yet, stops the partition
+Reencode  its records can be copied, the batch as it is cannot: others take its place (copier/recoding.py)
+Missing   before it are offsets without a record: a gap takes its place, and it is looked at again
 Gap       offsets that hold no record to copy: they are filled with markers (copier/fill.py)
 Stop      nothing can be made of it: stops the partition with what was met and at which offset (P6)
 """
@@ -13,15 +14,18 @@ from dataclasses import dataclass
 
 from heliograph.copier.batches import Append, SourceBatch, SourceGap
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
+from heliograph.copier.target_takes import TargetTakes
 from heliograph.model.errors import CorruptBatch, PartitionStop
-from heliograph.model.hints import THEN_RESUME
+from heliograph.model.hints import REMIRROR, THEN_RESUME
 from heliograph.model.position import Position
 from heliograph.model.producer_id import mirrored_from
 from heliograph.model.states import StopReason
-from heliograph.wire.batch import MAGIC, BatchHeader, rewrite, verify_crc
+from heliograph.wire.batch import MAGIC, rewrite, verify_crc
 from heliograph.wire.runs import Run
 
-_NOT_YET = "exclude the topic for now: copying this is not built yet"
+# Of one gap that compaction left: a minute of markers, or an hour and a half of empty transactions.
+MOST_HOLES = 1_000_000
+_MARKERS_PER_S = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,14 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Reencode:
-    why: PartitionStop
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """No record is before `next_offset`."""
+
+    next_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +64,26 @@ class Stop:
     why: PartitionStop
 
 
-Way = Pass | Merge | Reencode | Gap | Stop
+Way = Pass | Merge | Reencode | Missing | Gap | Stop
 PASS = Pass()
 MERGE = Merge()
+REENCODE = Reencode()
 
 
-def way_of(waiting: SourceBatch | SourceGap, next_offset: int, spec: CopySpec) -> Way:
+def way_of(
+    waiting: SourceBatch | SourceGap, next_offset: int, spec: CopySpec, takes: TargetTakes | None = None
+) -> Way:
     """The way of the batch that comes next, where `next_offset` is the next one of the source to copy.
 
     A batch that is to go on is verified here, unless it was when it was fetched, before its checksum is computed anew:
-    a corrupt one never gets a valid checksum.
+    a corrupt one never gets a valid checksum. So is one before which a gap is to end.
     """
     if isinstance(waiting, SourceGap):
-        hole = waiting.first_offset > next_offset
-        return _hole(next_offset, waiting.first_offset) if hole else Gap(waiting.next_offset)
+        missing = waiting.first_offset > next_offset
+        return _missing(next_offset, waiting.first_offset) if missing else Gap(waiting.next_offset)
     run = waiting.run
-    way = way_by_header(run, next_offset, spec)
-    if way is PASS and not run.verified:
+    way = way_by_header(run, next_offset, spec, takes)
+    if not isinstance(way, Merge | Stop) and not run.verified and run.header.magic == MAGIC:
         try:
             verify_crc(run.header, run.view)
         except CorruptBatch as problem:
@@ -77,29 +91,23 @@ def way_of(waiting: SourceBatch | SourceGap, next_offset: int, spec: CopySpec) -
     return way
 
 
-def way_by_header(run: Run, next_offset: int, spec: CopySpec) -> Way:
-    """As far as its header tells. Of several batches it tells as much as of each: they are alike, and small."""
+def way_by_header(run: Run, next_offset: int, spec: CopySpec, takes: TargetTakes | None = None) -> Way:
+    """As far as its header tells. Of several batches it tells as much as of each: they are alike, and small. `takes`:
+    what the target takes now, if that is not what it took when the partition was planned."""
     header = run.header
     at = header.base_offset
+    takes = takes or spec.target_takes
     if header.magic != MAGIC:
-        return Reencode(_met(StopReason.OLD_FORMAT, f"a message of format {header.magic} at offset {at}"))
-    if header.is_log_append_time:
-        return Reencode(_met(StopReason.LOG_APPEND_TIME, f"a batch with log append time at offset {at}"))
-    if at > next_offset:
-        return _hole(next_offset, at)
-    if at < next_offset:
-        around = f"a batch [{at}, {header.next_offset}) around the position {next_offset}"
-        return Reencode(_met(StopReason.HOLES, around))
-    if not header.is_dense:
-        holes = f"a batch with holes at offsets [{at}, {header.next_offset})"
-        return Reencode(_met(StopReason.HOLES, holes))
+        return REENCODE  # where a compressed set of messages begins is not in its header
     if mirrored_from(header.producer_id, spec.target_cluster_id):
         return Stop(_mirrored_back(at))
+    if at > next_offset:
+        return _missing(next_offset, at)
+    if at < next_offset or header.is_log_append_time or not header.is_dense or takes.clamps(header):
+        return REENCODE
     if run.batches > 1:
         return MERGE
-    if header.size_bytes > spec.max_batch_bytes:
-        return Reencode(_too_large(header, spec))
-    return PASS
+    return PASS if header.size_bytes <= takes.batch_bytes else REENCODE
 
 
 def pass_through(waiting: SourceBatch, start: Position, spec: CopySpec) -> Append:
@@ -125,12 +133,23 @@ def corrupt(problem: CorruptBatch) -> PartitionStop:
     )
 
 
-def _met(reason: StopReason, met: str) -> PartitionStop:
-    return PartitionStop(reason, f"the source holds {met}", hint=_NOT_YET)
+def _missing(next_offset: int, first_offset: int) -> Missing | Stop:
+    offsets = first_offset - next_offset
+    return Missing(first_offset) if offsets <= MOST_HOLES else Stop(too_many_holes(next_offset, first_offset))
 
 
-def _hole(next_offset: int, first_offset: int) -> Stop:
-    return Stop(_met(StopReason.HOLES, f"no records at offsets [{next_offset}, {first_offset})"))
+def too_many_holes(first_offset: int, next_offset: int) -> PartitionStop:
+    offsets = next_offset - first_offset
+    return PartitionStop(
+        StopReason.HOLES,
+        f"the source holds no records at offsets [{first_offset}, {next_offset}): to fill {offsets} offsets that"
+        f" compaction has emptied would take {offsets / _MARKERS_PER_S:.0f} s or more, and more than {MOST_HOLES} in a"
+        " row are not filled",
+        hint="exclude the topic; or, if the mirror may begin behind this gap, set `start` to a later time and copy the"
+        f" topic again from there (the command shows what is lost and asks first): {REMIRROR}",
+        first_offset=first_offset,
+        next_offset=next_offset,
+    )
 
 
 def _mirrored_back(offset: int) -> PartitionStop:
@@ -138,13 +157,4 @@ def _mirrored_back(offset: int) -> PartitionStop:
         StopReason.LOOP,
         f"the batch at offset {offset} was mirrored from the target itself",
         hint="two links mirror one topic in both directions: exclude it from one of them",
-    )
-
-
-def _too_large(header: BatchHeader, spec: CopySpec) -> PartitionStop:
-    return PartitionStop(
-        StopReason.TOO_LARGE,
-        f"the batch at offset {header.base_offset} has {header.size_bytes} bytes, the target takes"
-        f" {spec.max_batch_bytes}",
-        hint="raise max.message.bytes (and segment.bytes) on the target topic" + THEN_RESUME,
     )

@@ -68,6 +68,11 @@ class FenceFills:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadKernels:
+    """Records are about to be looked at: what does that must be loaded. Answer: None."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unsettled:
     """Others are writing, or the last records are not yet on all replicas: wait a little. Answer: None."""
 
@@ -81,6 +86,7 @@ Question = (
     | ReadSourceBatches
     | ReadSourceGap
     | FenceFills
+    | LoadKernels
     | Unsettled
 )
 Answer = Mapping[int, ProducerState] | LogSpan | Batch | Batches | FillProducer | None

@@ -132,7 +132,7 @@ def _resynchronise(spec: CopySpec, producer: FillProducer | None, *, gaps_filled
         raise verdict.as_stop()
     source_epoch = -1
     if tail.data is not None and not (fillers_last and tail.data[0].next_offset <= goal):
-        source_epoch = yield from compare_anchor(tail.data, source, target)
+        source_epoch = yield from compare_anchor(spec, tail.data, source, target)
     if tail.markers_from < target.end:
         source_epoch = yield from check_gap(spec, source, tail.markers_from, target.end)
     assert isinstance(verdict, Admitted)

@@ -116,12 +116,13 @@ class Resynchroniser:
                 unsettled += 1
                 await _wait_to_settle(route, unsettled)
                 answer = None
+            elif isinstance(question, questions.LoadKernels):
+                await _kernels()  # not in a slot that others wait for
+                answer = None
             elif isinstance(question, questions.FenceFills):
                 # In no slot of the partition's leader: a coordinator that hangs holds up those that need it (P7).
                 answer = await _fence(route)
             else:
-                if isinstance(question, questions.ReadSourceBatches):
-                    await _kernels()  # not in a slot that others wait for
                 async with self._slot(route, question):
                     answer = await _perform(route, question)
 
@@ -205,7 +206,7 @@ async def _perform(route: Route, question: questions.Question) -> questions.Answ
             return await source.batches_in(
                 spec.partition.source, first_offset, next_offset, committed=committed
             )
-        case questions.FenceFills() | questions.Unsettled():
+        case questions.FenceFills() | questions.LoadKernels() | questions.Unsettled():
             raise AssertionError("no question to a partition's leader")
 
 
@@ -239,7 +240,8 @@ async def _kernels() -> None:
         if failure is not None:
             raise PartitionStop(
                 StopReason.KERNELS,
-                f"the target's last batch was merged, and this machine cannot compare it with the source's: {failure}",
+                "the target's last batches have other borders than the source's, and this machine cannot compare them:"
+                f" {failure}",
                 hint="python -m heliograph.wire.kernels  # on the lane's machine: says what the compiled kernels lack",
             )
         await asyncio.sleep(KERNELS_LOOK_S)

@@ -1,20 +1,31 @@
 """The batches of a partition that wait to be taken, as they came from the source, and where the next fetch goes on.
 
-Owns what is held of the source: the order, the bytes, the way of the first batch once somebody has asked, what was met
-behind them, and whether old records were left at the source because they may not be sent yet. Must not know phases,
-leases or the target.
+Owns what is held of the source: the order, the bytes, the way of the first batch once somebody has asked, what took
+the place of a batch that cannot go as it is, what was met behind them, and whether old records were left at the source
+because they may not be sent yet. Must not know phases, leases or the target, but for what that takes.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from heliograph.copier.batches import SourceBatch, SourceGap
 from heliograph.copier.budget import Parcel, Share
 from heliograph.copier.merging_rule import is_worth_merging, merging_pays
-from heliograph.copier.passage import Gap, Merge, Pass, Reencode, Stop, Way, corrupt, way_by_header, way_of
+from heliograph.copier.passage import (
+    Gap,
+    Merge,
+    Missing,
+    Pass,
+    Reencode,
+    Stop,
+    Way,
+    corrupt,
+    way_by_header,
+    way_of,
+)
 from heliograph.copier.spec import CopySpec
 from heliograph.model.errors import CorruptBatch, PartitionStop
 from heliograph.model.producer_id import id_prefix
@@ -35,9 +46,7 @@ class SourceQueue:
 
     def __init__(self, spec: CopySpec) -> None:
         self._spec = spec
-        # What the target would not take by itself, or was mirrored from there, is looked at by itself.
-        self._plain_bytes = min(PLAIN_BYTES, spec.max_batch_bytes)
-        self._packed_bytes = min(PACKED_BYTES, spec.max_batch_bytes)
+        self.takes = spec.target_takes  # what the target takes, as of the last that was heard of it
         self._stop_id_prefix = id_prefix(spec.target_cluster_id)
         self._batches: deque[SourceBatch | SourceGap] = deque()
         self._way: Way | None = None  # of the first one
@@ -94,8 +103,9 @@ class SourceQueue:
         try:
             runs = split_runs(
                 _from_offset(reply.records, self.fetch_offset),
-                plain_bytes=self._plain_bytes,
-                packed_bytes=self._packed_bytes,
+                # What the target would not take by itself, or was mirrored from there, is looked at by itself.
+                plain_bytes=min(PLAIN_BYTES, self.takes.batch_bytes),
+                packed_bytes=min(PACKED_BYTES, self.takes.batch_bytes),
                 old_before=self._spec.perishable_before(now_ms),
                 stop_id_prefix=self._stop_id_prefix,
             )
@@ -119,15 +129,16 @@ class SourceQueue:
         """Offsets up to the end of this batch hold no record to copy. The copy may be inside of it already."""
         first_offset = max(header.base_offset, self.fetch_offset)
         last = self._batches[-1] if self._batches else None
+        contested = False
         if isinstance(last, SourceGap) and last.next_offset == first_offset:
             self._batches.pop()
-            first_offset = last.first_offset
+            first_offset, contested = last.first_offset, last.contested
             self._way = self._way if self._batches else None
-        self._batches.append(SourceGap(first_offset, header.next_offset))
+        self._batches.append(SourceGap(first_offset, header.next_offset, contested))
 
     def _would_go(self, run: Run) -> bool:
         """What stops the partition need not wait for a lease to do so."""
-        return isinstance(way_by_header(run, self.fetch_offset, self._spec), GOES)
+        return not isinstance(way_by_header(run, self.fetch_offset, self._spec, self.takes), Stop)
 
     def leave_old(self, next_offset: int) -> None:
         """Old records may not be sent any more: they are left at the source, with all behind them."""
@@ -136,10 +147,13 @@ class SourceQueue:
             for at, waiting in enumerate(self._batches)
             if isinstance(waiting, SourceBatch) and waiting.perishable
         )
-        first, batch = next(old, (None, None))
-        if first is None or batch is None:
+        first, _ = next(old, (None, None))
+        if first is None:
             return
-        self.fetch_offset = max(batch.header.base_offset, next_offset)
+        before = self._batches[first - 1] if first else None
+        # Not its base offset: of an old message format that may be its last one, and of a batch that is taken apart
+        # what is before it has taken some of it already.
+        self.fetch_offset = _end_of(before) if before is not None else next_offset
         self.left_old = self.old_next = True
         self.obstacle = None  # it is met again
         while len(self._batches) > first:
@@ -156,13 +170,50 @@ class SourceQueue:
         way = self._way_of_head(next_offset) if self._batches else None
         return way.next_offset if isinstance(way, Gap) else None
 
+    def is_contested(self, next_offset: int) -> bool:
+        """Whether a gap is next that must not be filled before all is clear."""
+        first = self._batches[0] if self.gap(next_offset) is not None else None
+        return isinstance(first, SourceGap) and first.contested
+
     def filled(self, next_offset: int) -> None:
         """The gap that was next is behind us up to there; it may have grown since."""
         gap = self._batches.popleft()
         assert isinstance(gap, SourceGap)
         if gap.next_offset > next_offset:
-            self._batches.appendleft(SourceGap(next_offset, gap.next_offset))
+            self._batches.appendleft(gap._replace(first_offset=next_offset))
         self._way = None
+
+    # -- what cannot go as it is (copier/recoding.py)
+
+    def to_recode(self, next_offset: int) -> SourceBatch | None:
+        """The first batch, if others must take its place."""
+        if not self._batches or not isinstance(self._way_of_head(next_offset), Reencode):
+            return None
+        return self._first()
+
+    def behind_first(self) -> Iterator[SourceBatch | SourceGap]:
+        return islice(self._batches, 1, None)
+
+    def take_apart(self) -> None:
+        """The first of several batches is to be looked at by itself."""
+        waiting = self._first()
+        first, rest = waiting.run.apart()
+        self._batches[0] = SourceBatch(rest, waiting.hold)
+        self._batches.appendleft(SourceBatch(first, waiting.hold.again()))
+        self._way = None
+
+    def replace_first(self, parts: Sequence[SourceBatch | SourceGap], *, whole: bool) -> None:
+        """These go before the first batch; `whole`: nothing of it is left, and it is let go."""
+        if whole:
+            self._let_go(self._batches.popleft())
+        for part in reversed(parts):
+            self._batches.appendleft(part)
+            self.size_bytes += part.size_bytes if isinstance(part, SourceBatch) else 0
+        self._way = None
+
+    def stop_first(self, why: PartitionStop) -> None:
+        """Nothing can be made of the first batch."""
+        self._way = Stop(why)
 
     def together(self, limit_bytes: int) -> list[Run]:
         """The first ones, as many as may go as one batch of that size, by what they have now; empty where merging does
@@ -210,7 +261,7 @@ class SourceQueue:
         if not self._batches:
             return self.obstacle
         way = self._way_of_head(next_offset)
-        return way.why if isinstance(way, Reencode | Stop) else None
+        return way.why if isinstance(way, Stop) else None
 
     def _first(self) -> SourceBatch:
         first = self._batches[0]
@@ -219,8 +270,24 @@ class SourceQueue:
 
     def _way_of_head(self, next_offset: int) -> Way:
         if self._way is None:
-            self._way = way_of(self._batches[0], next_offset, self._spec)
+            self._way = way_of(self._batches[0], next_offset, self._spec, self.takes)
+        if isinstance(self._way, Missing):
+            self._fill_up(next_offset, self._way.next_offset)
+            self._way = Gap(self._first_gap().next_offset)
         return self._way
+
+    def _fill_up(self, next_offset: int, first_offset: int) -> None:
+        """What comes first begins behind offsets that hold nothing."""
+        first = self._batches[0]
+        if isinstance(first, SourceGap):
+            self._batches.popleft()
+            first_offset = first.next_offset
+        self._batches.appendleft(SourceGap(next_offset, first_offset, contested=True))
+
+    def _first_gap(self) -> SourceGap:
+        first = self._batches[0]
+        assert isinstance(first, SourceGap)
+        return first
 
     # -- its end
 
@@ -236,6 +303,10 @@ class SourceQueue:
         if isinstance(waiting, SourceBatch):
             self.size_bytes -= waiting.size_bytes
             waiting.release()
+
+
+def _end_of(waiting: SourceBatch | SourceGap) -> int:
+    return waiting.next_offset if isinstance(waiting, SourceGap) else waiting.header.next_offset
 
 
 def _holds_nothing(run: Run, aborted: AbortedFilter) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from heliograph.copier.lease import ALIVE_S
+from heliograph.copier.target_takes import NO_TIME_LIMIT, TargetTakes
 from heliograph.model.fill_way import FillWay, transactional_id
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.policy import DEFAULT_POLICY, LinkPolicy
@@ -49,7 +50,8 @@ def is_guarded(state_lasts_ms: int, margin_ms: int) -> bool:
 class CopySpec:
     """`source` and `target` name the cluster clients to use; `producer_id` is the partition's fixed id (P2).
     `policy`: how the partition is to be copied, as the config says for its topic. `max_batch_bytes`: what the target
-    takes of one batch. `max_merged_bytes`: what several are merged to, at most; 0: they never are.
+    takes of one batch. `max_merged_bytes`: what several are merged to, at most; 0: they never are. `after_max_ms`,
+    `before_max_ms`: how far the time of a record may be ahead of the target broker's, and behind it.
 
     `state_lasts_ms`: how long the target's brokers remember a producer id, by the time of its last record.
     `margin_ms`: how long they must remember a batch that counts as fresh (see `margin_for`).
@@ -72,6 +74,8 @@ class CopySpec:
     producer_id: int
     max_batch_bytes: int
     max_merged_bytes: int = 0
+    after_max_ms: int = NO_TIME_LIMIT
+    before_max_ms: int = NO_TIME_LIMIT
     state_lasts_ms: int = STATE_LASTS_MS
     margin_ms: int = DEFAULT_MARGIN_MS
     policy: LinkPolicy = DEFAULT_POLICY
@@ -81,6 +85,13 @@ class CopySpec:
     accepted_loss: tuple[int, int] | None = None
     fill_way: FillWay = FillWay.MARKERS
     source_cluster_id: str = ""
+
+    @property
+    def target_takes(self) -> TargetTakes:
+        """As of when the partition was planned; times are not looked at."""
+        return TargetTakes(
+            batch_bytes=min(self.max_batch_bytes, self.max_merged_bytes or self.max_batch_bytes)
+        )
 
     @property
     def transactional_id(self) -> str:

@@ -1,8 +1,8 @@
 """The target's tail: its last data batch, and the markers behind it that fill a gap of the source. Sans I/O.
 
     ... │ data │ data │ marker │ marker │◀── the log's end          the same offsets of the source: control batches,
-        source's records        no record to copy                  and batches of aborted transactions
-
+        source's records        no record to copy                  and batches of aborted transactions; offsets that
+                                                                   compaction took; records that are left out
 A marker too many would make us skip a record of the source, and look identical again. So where markers stand, the
 source must hold nothing to copy; whatever their labels say.
 """
@@ -16,18 +16,22 @@ from typing import NamedTuple
 from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
 from heliograph.copier.own_markers import OwnMarkers
 from heliograph.copier.ports import Batch
-from heliograph.copier.questions import Asking, ReadSourceGap, ReadTargetBatches, Unsettled
+from heliograph.copier.questions import Asking, LoadKernels, ReadSourceGap, ReadTargetBatches, Unsettled
 from heliograph.copier.spec import CopySpec
 from heliograph.model import marker_label
 from heliograph.model.admission import KEEP
-from heliograph.model.errors import CorruptBatch, PartitionStop
+from heliograph.model.errors import CorruptBatch, DecompressionLimit, PartitionStop
 from heliograph.model.hints import AFRESH, RESUME
 from heliograph.model.marker_label import MarkerLabel, ReadLabel, is_marker_id, marker_id, read_label
-from heliograph.model.policy import Isolation
+from heliograph.model.policy import Isolation, Oversize
 from heliograph.model.states import StopReason
 from heliograph.wire.aborted import AbortedFilter
-from heliograph.wire.batch import BatchHeader
+from heliograph.wire.batch import MAGIC, BatchHeader
 from heliograph.wire.control_batch import read_marker
+from heliograph.wire.decode import offsets_in
+from heliograph.wire.kernels.loading import loaded
+from heliograph.wire.old_messages import plain_batch
+from heliograph.wire.recode import TooLarge, recode
 
 WIDEN = 16  # how much further back each look at the target goes than the one before: few gaps are longer than one batch
 MOST_OFFSETS = 1 << 16  # of one look: markers have 78 bytes each
@@ -143,15 +147,65 @@ def check_gap(spec: CopySpec, source: LogSpan, first_offset: int, next_offset: i
     while True:
         answer = yield ReadSourceGap(first_offset, next_offset, committed)
         assert isinstance(answer, Batches)
-        if answer.headers and answer.headers[-1].next_offset >= next_offset:
+        if answer.read_to >= next_offset:
             break
         yield Unsettled()  # a new leader does not show all that the old one had shown
     aborted = AbortedFilter(answer.aborted)
-    for header, view in zip(answer.headers, answer.views, strict=True):
-        if not (aborted.is_aborted(header, view) or header.is_control):
-            at = max(header.base_offset, first_offset)
-            raise _too_many(at, next_offset)
-    return answer.headers[-1].leader_epoch
+    holding = [
+        (header, view)
+        for header, view in zip(answer.headers, answer.views, strict=True)
+        if not (aborted.is_aborted(header, view) or header.is_control)
+    ]
+    for header, _ in holding:
+        if header.magic == MAGIC and header.is_dense and spec.policy.oversize is Oversize.STOP:
+            raise _too_many(max(header.base_offset, first_offset), next_offset)
+    if holding:
+        yield LoadKernels()
+    for header, view in holding:
+        for offset in _not_too_large(spec, header, view, first_offset, next_offset):
+            if not (yield from _is_meant(spec, offset)):
+                raise _too_many(offset, next_offset)
+    return answer.headers[-1].leader_epoch if answer.headers else -1
+
+
+def _is_meant(spec: CopySpec, offset: int) -> Asking[bool]:
+    """Whether the target's marker there was meant for this very offset, by a link that leaves out records that are too
+    large: the target may take larger ones by now."""
+    if spec.policy.oversize is not Oversize.SKIP:
+        return False
+    answer = yield ReadTargetBatches(offset, offset + 1)
+    assert isinstance(answer, Batches)
+    if not answer.headers or not answer.headers[0].is_control:
+        return False
+    marker = read_marker(answer.headers[0], answer.views[0])
+    label = _read(spec, offset, MarkerLabel(*marker[1:]))
+    return label is not None and label.offset == offset
+
+
+def _not_too_large(
+    spec: CopySpec, header: BatchHeader, view: memoryview, first_offset: int, next_offset: int
+) -> list[int]:
+    """The offsets of [first_offset, next_offset) at which the batch has a record to copy: compaction may have taken
+    those there, and one that is too large for the target may be left out."""
+    kernels = loaded()
+    assert kernels is not None
+    try:
+        plain, codec = plain_batch(kernels, header, view)
+        found = offsets_in(kernels, plain, first_offset, next_offset)
+        if spec.policy.oversize is not Oversize.SKIP:
+            return found
+        limit_bytes = spec.target_takes.batch_bytes
+        recoded = (
+            (at, recode(kernels, plain, codec, first_offset=at, limit_bytes=limit_bytes)) for at in found
+        )
+        return [at for at, made in recoded if not isinstance(made.parts[0], TooLarge)]
+    except (CorruptBatch, DecompressionLimit) as problem:
+        raise PartitionStop(
+            StopReason.ANCHOR,
+            f"the source's batch at offset {header.base_offset}, beside markers of the target, cannot be read:"
+            f" {problem.message}",
+            hint=f"see the source broker's disk; when the source is mended: {RESUME}",
+        ) from problem
 
 
 def _read(spec: CopySpec, near_offset: int, label: MarkerLabel) -> ReadLabel | None:

@@ -23,6 +23,8 @@ class Event(StrEnum):
     UNSETTLED = "unsettled"
     TARGET_TRUNCATED = "target_truncated"
     LOSS_ACCEPTED = "loss_accepted"
+    RECORD_SKIPPED = "record_skipped"
+    TIMES_CLAMPED = "times_clamped"
     SOURCE_DIVERGED = "source_diverged"
     TRANSACTION_OPEN = "transaction_open"
     LEASE_WAIT = "lease_wait"

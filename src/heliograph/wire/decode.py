@@ -80,3 +80,10 @@ def decode(kernels: Kernels, batch: memoryview, *, limit_bytes: int = DEFAULT_LI
         header_value_at=headers[2],
         header_value_size=headers[3],
     )
+
+
+def offsets_in(kernels: Kernels, plain: memoryview, first_offset: int, next_offset: int) -> list[int]:
+    """The offsets of a plain batch's records in [first_offset, next_offset)."""
+    columns = decode(kernels, plain)
+    offsets = columns.base_offset + columns.offset_delta
+    return [int(offset) for offset in offsets[(offsets >= first_offset) & (offsets < next_offset)]]

@@ -8,7 +8,8 @@ Owns what becomes of the batch: *pieces*, dense batches with the same codec and 
 record; and a record that is too large for any batch. Must not know why it is done, nor where pieces go. A record keeps
 its key, value and headers byte by byte, and its time, unless there are limits for that.
 
-Work is done in portions, which are bounded in bytes and pieces: a batch of many holes is not taken apart in one go.
+Work is done in portions, which are bounded in bytes and pieces, and end at a hole: a batch of many holes is not taken
+apart in one go.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ PORTION_BYTES = {
     Codec.ZSTD: 1 << 20,
     Codec.GZIP: 256 << 10,
 }
-MOST_PARTS = 64  # pieces and holes of one call, about
+MOST_PARTS = 64  # of one call
 _GROWTH_BYTES = (
     17  # what a record can grow by: 9 bytes of timestamp delta, 4 of offset delta, 4 of its own size
 )
@@ -95,8 +96,9 @@ Part = Piece | Hole | TooLarge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recoded:
-    """Parts in order, each going on where the last one ended; a record that is too large is the last. Without any, not
-    even the first record fits the room that there is. `next_offset`: behind them; the batch may have more."""
+    """Parts in order, each going on where the last one ended; a hole, or a record that is too large, is the last.
+    Without any, not even the first record fits the room that there is. `next_offset`: behind them; the batch may have
+    more."""
 
     parts: tuple[Part, ...]
     next_offset: int
@@ -125,17 +127,16 @@ def recode(
         if isinstance(found, _NoRoom):
             break
         hole_end = end if found is None else found.first_offset
-        if hole_end > at:
+        if found is None or hole_end > at:
             parts.append(Hole(at, hole_end))
             at = hole_end
-        if found is not None:
-            parts.append(found)
-            at = found.next_offset
+            break
+        parts.append(found)
+        at = found.next_offset
         if isinstance(found, TooLarge):
             break
-        if found is not None:
-            room_bytes -= len(found.batch)
-            written_bytes += knife.written_bytes
+        room_bytes -= len(found.batch)
+        written_bytes += knife.written_bytes
     return Recoded(parts=tuple(parts), next_offset=at)
 
 
