@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
+from heliograph.model.fill_way import FillWay
+from heliograph.model.marker_label import marker_label
 from heliograph.model.partition import TopicPartition
+from heliograph.model.policy import DEFAULT_POLICY, Oversize, Timestamps
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.batch import BatchHeader, read_header
 from heliograph.wire.compare import Allowed, first_difference
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.kernels.loading import wait
+from tests.wire.message_sets import LEGACY_GZIP, Message, encode_message, encode_wrapper
 
 from .lane_world import World, mirror, place, until, world, write
 from .memory_log import MemoryLog, Stored
 from .source_batches import LOG_APPEND_TIME, NOW_MS, batch, holed
 from .test_gaps import Driver, until_copied
-from .test_losses import markers_of
+from .test_losses import Teller, markers_of
 
 P0: TopicPartition = place(0)
 
@@ -234,3 +241,102 @@ async def test_a_lane_with_little_memory_copies_many_partitions_that_must_be_rec
         assert all(copy.stopped is None for copy in copies)
         budget = it.lane._budget
         await until(lambda: budget.merged_bytes == 0)
+
+
+# -- what the target refuses
+
+SKIPS = replace(DEFAULT_POLICY, oversize=Oversize.SKIP)
+CLAMPS = replace(DEFAULT_POLICY, timestamps=Timestamps.CLAMP)
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize("way", [FillWay.MARKERS, FillWay.TRANSACTIONS])
+async def test_a_successor_behind_a_record_that_was_left_out_takes_the_marker_for_what_it_is(
+    way: FillWay,
+) -> None:
+    async with world() as it:
+        it.create(0, 2)
+        log = it.source.logs[P0]
+        log.store(batch(log.end, 1, value_bytes=1000))
+        skipped_at = log.end - 1
+        driver = Teller(it)
+        how: dict[str, Any] = {"policy": SKIPS, "max_batch_bytes": 500, "fill_way": way}
+        copy = it.assign(0, **how)
+        await until_copied(it, copy, driver)
+        await it.lane.revoke(mirror(0))
+        assert markers_of(it.target.logs[P0]) == [skipped_at]
+        write(log, 2)
+        copy = it.assign(0, **how)
+        await until_copied(it, copy, driver)
+        assert copy.stopped is None
+
+
+async def test_a_limit_that_was_raised_since_makes_no_damage_of_a_record_that_was_left_out() -> None:
+    async with world() as it:
+        it.create(0, 2)
+        log = it.source.logs[P0]
+        log.store(batch(log.end, 1, value_bytes=1000))
+        driver = Teller(it)
+        await until_copied(it, it.assign(0, policy=SKIPS, max_batch_bytes=500), driver)
+        await it.lane.revoke(mirror(0))
+        write(log, 2)
+        copy = it.assign(0, policy=SKIPS)
+        await until_copied(it, copy, driver)
+        assert copy.stopped is None
+
+
+async def test_a_marker_for_another_offset_in_the_place_of_a_record_stops_also_where_some_are_left_out() -> (
+    None
+):
+    async with world() as it:
+        it.create(0, 2)
+        log, target = it.source.logs[P0], it.target.logs[P0]
+        copy = it.assign(0, policy=SKIPS)
+        await until(lambda: it.is_copied(0))
+        await it.lane.revoke(mirror(0))
+        write(log, 2)
+        target.write_marker(marker_label(copy.spec.producer_id, target.end - 1, 3))
+        copy = it.assign(0, policy=SKIPS)
+        await until(lambda: copy.stopped is not None)
+        assert copy.stopped is not None
+        assert copy.stopped.reason == StopReason.ANCHOR
+
+
+async def test_times_that_were_clamped_are_known_again_at_the_anchor() -> None:
+    async with world() as it:
+        it.create(0)
+        log = it.source.logs[P0]
+        driver = Driver(it)
+        for step in range(3):
+            write(log, 2)
+            log.store(batch(log.end, 4, timestamp=NOW_MS + (step + 2) * HOUR_MS))
+            copy = it.assign(0, policy=CLAMPS, after_max_ms=HOUR_MS)
+            await until_copied(it, copy, driver)
+            assert copy.stopped is None
+            await it.lane.revoke(mirror(0))
+        assert_same_view(it, allowed=Allowed(clamped=True))
+        assert max(each.header.max_timestamp for each in it.target.logs[P0].batches) <= NOW_MS + 2 * HOUR_MS
+
+
+# -- old message formats
+
+
+async def test_a_successor_behind_old_messages_compares_them_as_batches() -> None:
+    async with world() as it:
+        it.create(0)
+        log = it.source.logs[P0]
+        for step in range(4):
+            at = log.end
+            messages: list[Message] = [(b"k", b"%d" % (at + nth), NOW_MS + nth) for nth in range(5)]
+            for magic, codec in ((1, LEGACY_GZIP), (1, 0)):
+                offsets = range(log.end, log.end + 5)
+                if codec:
+                    log.store_as_it_is(encode_wrapper(messages, offsets=offsets, magic=magic, codec=codec))
+                else:
+                    for each, offset in zip(messages, offsets, strict=True):
+                        log.store_as_it_is(encode_message(each, offset=offset, magic=magic))
+            copy = it.assign(0, max_batch_bytes=150 if step % 2 else 1 << 20)
+            await until(lambda copy=copy: it.is_copied(0) or copy.stopped is not None)  # type: ignore[misc]
+            assert copy.stopped is None
+            await it.lane.revoke(mirror(0))
+        assert it.target.logs[P0].end == log.end == 40

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from heliograph.copier import passage
@@ -10,16 +13,28 @@ from heliograph.copier.clearance import CLEAR
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.phases import Phase
 from heliograph.copier.spec import CopySpec
+from heliograph.model.events import Event, Trouble
+from heliograph.model.policy import DEFAULT_POLICY, Oversize, Timestamps
 from heliograph.model.states import BoundBy, StopReason
 from heliograph.wire.batch import Codec, read_header
 from heliograph.wire.codecs import compress
 from heliograph.wire.decode import decode
+from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.kernels import loading
 from heliograph.wire.kernels.loading import Kernels
 from tests.wire.batches import make_batch
 from tests.wire.logs import Seen, seen
+from tests.wire.message_sets import (
+    LEGACY_GZIP,
+    LEGACY_LZ4,
+    LEGACY_SNAPPY,
+    Message,
+    encode_set,
+    encode_wrapper,
+)
 
 from .source_batches import (
+    AWAY,
     DAY_MS,
     LOG_APPEND_TIME,
     NOW_MS,
@@ -360,3 +375,287 @@ def test_where_kernels_cannot_be_loaded_the_partition_stops_and_says_so(
     assert copy.stopped is not None
     assert copy.stopped.reason == StopReason.KERNELS
     assert "another kind of machine" in copy.stopped.message
+
+
+# -- one record that is too large
+
+SKIPS = replace(DEFAULT_POLICY, oversize=Oversize.SKIP)
+CLAMPS = replace(DEFAULT_POLICY, timestamps=Timestamps.CLAMP)
+HOUR_MS = 3_600_000
+
+
+def with_a_large_one(at: int, nth: int, count: int = 5, **changed: Any) -> bytearray:
+    records = [(b"key-%d" % n, b"v" * (1000 if n == nth else 10), ()) for n in range(count)]
+    return make_batch(records, base_offset=at, timestamp=NOW_MS, **changed)
+
+
+def told(copy: PartitionCopy, event: Event) -> list[Trouble]:
+    return [each for each in copy.take_notices() if each.event is event]
+
+
+@pytest.mark.parametrize("nth", [0, 2, 4])
+def test_a_record_that_is_too_large_stops_behind_all_before_it(kernels: Kernels, nth: int) -> None:
+    copy = copy_of(spec_of(max_batch_bytes=300))
+    give(copy, with_a_large_one(0, nth))
+    target = Target(kernels, copy)
+    target.run()
+    assert target.offsets == list(range(nth))
+    assert copy.stopped is not None
+    assert copy.stopped.reason == StopReason.TOO_LARGE
+    assert f"the record at offset {nth} makes a batch of 10" in copy.stopped.message
+    assert "oversize: skip" in copy.stopped.hint
+    assert (copy.stopped.first_offset, copy.stopped.next_offset) == (nth, nth + 1)
+
+
+@pytest.mark.parametrize("nth", [0, 2, 4])
+def test_a_record_that_is_too_large_is_left_out_and_told_before_its_offset_is_filled(
+    kernels: Kernels, nth: int
+) -> None:
+    copy = copy_of(replace(spec_of(max_batch_bytes=300), policy=SKIPS))
+    give(copy, with_a_large_one(0, nth), batch(5))
+    target = Target(kernels, copy)
+    target.run()
+    assert target.offsets == list(range(nth))
+    copy.attempt_granted(4)  # reserved before: not by a driver that has heard of it
+    target.run()
+    assert target.gaps == []
+    (notice,) = told(copy, Event.RECORD_SKIPPED)
+    assert (notice.first_offset, notice.next_offset) == (nth, nth + 1)
+    assert f"b'key-{nth}'" in notice.message
+    assert copy.wants_attempt
+    copy.attempt_granted(5)
+    target.run()
+    assert target.gaps == [(nth, nth + 1)]
+    assert target.offsets == [offset for offset in range(6) if offset != nth]
+    assert target.sequences[-1] == 4  # one less than offsets
+
+
+def test_a_record_that_was_told_is_not_told_again_after_a_resynchronisation(kernels: Kernels) -> None:
+    copy = copy_of(replace(spec_of(max_batch_bytes=300), policy=SKIPS))
+    give(copy, with_a_large_one(0, 0))
+    assert len(told(copy, Event.RECORD_SKIPPED)) == 1
+    copy.attempt_granted(0)
+    copy.interrupted(AWAY)
+    copy.synced(synced_at(0, state_ms=NOW_MS), NOW_MS)
+    give(copy, with_a_large_one(0, 0))
+    assert told(copy, Event.RECORD_SKIPPED) == []
+    target = Target(kernels, copy)
+    target.run()
+    assert target.gaps == [(0, 1)]
+
+
+def test_what_is_left_out_waits_until_nothing_of_a_former_holder_can_arrive() -> None:
+    """He may have known another limit, and sent the record."""
+    copy = copy_of(replace(spec_of(max_batch_bytes=300), policy=SKIPS), clear_at=NOW_S)
+    give(copy, with_a_large_one(0, 0))
+    told(copy, Event.RECORD_SKIPPED)
+    copy.attempt_granted(0)
+    assert copy.fill_due() is None
+    assert copy.awaits_clearance
+
+
+def test_a_batch_that_is_refused_as_too_large_is_split_though_it_was_thought_to_fit(kernels: Kernels) -> None:
+    copy = copy_at(0)
+    source = batch(0, 40)
+    give(copy, source)
+    copy.take()
+    copy.refused(ErrorCode.MESSAGE_TOO_LARGE, "")
+    assert copy.stopped is None
+    copy.synced(synced_at(0, state_ms=NOW_MS), NOW_MS)
+    give(copy, source)
+    target = Target(kernels, copy)
+    target.run()
+    assert target.offsets == list(range(40))
+    assert len(target.sequences) > 1
+
+
+def test_a_record_is_not_left_out_because_of_a_guess(kernels: Kernels) -> None:
+    """Two records were too large together: nobody knows yet what the target takes of one."""
+    copy = copy_of(replace(spec_of(), policy=SKIPS))
+    source = batch(0, 2, value_bytes=1000)
+    give(copy, source)
+    size_bytes = len(copy.take().batch)
+    copy.refused(ErrorCode.MESSAGE_TOO_LARGE, "")
+    copy.synced(synced_at(0, state_ms=NOW_MS), NOW_MS)
+    give(copy, source)
+    target = Target(kernels, copy)
+    target.run()
+    assert target.offsets == [0, 1]
+    assert told(copy, Event.RECORD_SKIPPED) == []
+    copy.limited(size_bytes // 3)
+    give(copy, batch(2, 1, value_bytes=1000))
+    assert len(told(copy, Event.RECORD_SKIPPED)) == 1
+
+
+def test_a_single_record_that_the_broker_refuses_is_left_out_where_that_is_allowed() -> None:
+    copy = copy_of(replace(spec_of(), policy=SKIPS))
+    give(copy, batch(0))
+    copy.take()
+    copy.refused(ErrorCode.RECORD_LIST_TOO_LARGE, "")
+    copy.synced(synced_at(0, state_ms=NOW_MS), NOW_MS)
+    give(copy, batch(0))
+    assert len(told(copy, Event.RECORD_SKIPPED)) == 1
+
+
+# -- times that the target refuses
+
+
+def ahead(at: int, *hours: int, **changed: Any) -> bytearray:
+    records = [(b"k", b"v", ())] * len(hours)
+    times = [NOW_MS + each * HOUR_MS for each in hours]
+    return make_batch(records, base_offset=at, timestamp=times[0], timestamps=times, **changed)
+
+
+def limits_of(after_h: int, before_h: int) -> tuple[int, int]:
+    return after_h * HOUR_MS, before_h * HOUR_MS
+
+
+def clamping_copy(after_h: int = 1, before_h: int = 10_000_000) -> PartitionCopy:
+    after_ms, before_ms = limits_of(after_h, before_h)
+    return copy_of(replace(spec_of(), policy=CLAMPS, after_max_ms=after_ms, before_max_ms=before_ms))
+
+
+def test_a_time_too_far_ahead_is_clamped_before_it_is_refused_and_told(kernels: Kernels) -> None:
+    copy = clamping_copy()
+    give(copy, ahead(0, 0, 2, 0, 30), batch(4))
+    target = Target(kernels, copy)
+    target.run()
+    latest = NOW_MS + HOUR_MS - 60_000
+    assert [each.timestamp for each in target.records] == [NOW_MS, latest, NOW_MS, latest, NOW_MS]
+    (notice,) = told(copy, Event.TIMES_CLAMPED)
+    assert notice.message.startswith("2 records of source offsets [0, 4)")
+
+
+def test_times_that_are_clamped_are_counted_and_told_every_few_seconds(kernels: Kernels) -> None:
+    copy = clamping_copy()
+    target = Target(kernels, copy)
+    for at in range(10):
+        give(copy, ahead(at, 2))
+        target.run()
+    assert [each.message.split()[0] for each in told(copy, Event.TIMES_CLAMPED)] == ["1"]
+    give(copy)  # nothing is new: the rest is told
+    assert [each.message.split()[0] for each in told(copy, Event.TIMES_CLAMPED)] == ["9"]
+    copy.retire()
+    assert told(copy, Event.TIMES_CLAMPED) == []
+
+
+def test_a_time_too_far_behind_that_no_header_shows_is_clamped_once_it_was_refused(kernels: Kernels) -> None:
+    copy = clamping_copy(before_h=10)
+    source = ahead(0, 0, -20, 0)
+    give(copy, source)
+    copy.take()
+    copy.refused(ErrorCode.INVALID_TIMESTAMP, "")
+    assert copy.stopped is None
+    copy.synced(synced_at(0, state_ms=NOW_MS), NOW_MS)
+    give(copy, source, ahead(3, 0, -30))
+    target = Target(kernels, copy)
+    target.run()
+    earliest = NOW_MS - 10 * HOUR_MS + 60_000
+    assert [each.timestamp for each in target.records] == [NOW_MS, earliest, NOW_MS, NOW_MS, earliest]
+
+
+def test_a_batch_that_is_too_old_as_a_whole_is_clamped_at_once_and_is_not_perishable_then() -> None:
+    copy = clamping_copy(before_h=10)
+    give(copy, ahead(0, -100, -100))
+    append = copy.take()
+    assert not append.perishable
+    assert append.max_timestamp == NOW_MS - 10 * HOUR_MS + 60_000
+    copy.appended(0)
+    assert copy.next_offset == 2
+
+
+def test_a_batch_without_times_is_not_given_any() -> None:
+    copy = clamping_copy(before_h=10)
+    give(copy, make_batch([(b"k", b"v", ())], timestamp=-1))
+    assert copy.take().max_timestamp == -1
+
+
+def test_a_clamped_time_that_is_refused_all_the_same_stops() -> None:
+    copy = clamping_copy()
+    for _ in range(2):
+        give(copy, ahead(0, 2))
+        copy.take()
+        copy.refused(ErrorCode.INVALID_TIMESTAMP, "")
+        if copy.stopped is None:
+            copy.synced(synced_at(0, state_ms=NOW_MS), NOW_MS)
+    assert copy.stopped is not None
+    assert copy.stopped.reason == StopReason.TIMESTAMP
+
+
+def test_a_link_that_does_not_clamp_stops_at_a_refused_time() -> None:
+    copy = copy_of(replace(spec_of(), after_max_ms=HOUR_MS))
+    give(copy, ahead(0, 2))
+    copy.take()
+    copy.refused(ErrorCode.INVALID_TIMESTAMP, "")
+    assert copy.stopped is not None
+    assert copy.stopped.reason == StopReason.TIMESTAMP
+
+
+def test_what_the_topic_takes_now_counts() -> None:
+    copy = clamping_copy()
+    copy.limited(1 << 20, limits_of(100, 10_000_000))
+    give(copy, ahead(0, 2))
+    assert copy.take().max_timestamp == NOW_MS + 2 * HOUR_MS
+
+
+@pytest.mark.parametrize("merges", [0, 1 << 20])
+def test_small_batches_of_which_one_is_ahead_are_told_apart(kernels: Kernels, merges: int) -> None:
+    copy = copy_of(replace(spec_of(max_merged_bytes=merges), policy=CLAMPS, after_max_ms=HOUR_MS))
+    give(copy, *(batch(at) for at in range(4)), ahead(4, 3), *(batch(at) for at in range(5, 9)))
+    target = Target(kernels, copy)
+    target.run()
+    assert target.offsets == list(range(9))
+    assert [each.offset for each in target.records if each.timestamp != NOW_MS] == [4]
+
+
+# -- old message formats
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [0, LEGACY_GZIP, LEGACY_SNAPPY, LEGACY_LZ4])
+def test_messages_of_old_formats_are_copied_as_batches(kernels: Kernels, magic: int, codec: int) -> None:
+    messages: list[Message] = [(b"k%d" % nth, b"v%d" % nth, NOW_MS + nth) for nth in range(20)]
+    offsets = range(40, 80, 2)  # compacted
+    log = (
+        encode_wrapper(messages, offsets=offsets, magic=magic, codec=codec)
+        if codec
+        else encode_set(messages, offsets=offsets, magic=magic)
+    )
+    copy = copy_at(43)
+    give(copy, log, batch(79))
+    target = Target(kernels, copy)
+    target.run()
+    assert target.offsets == [*range(44, 80, 2), 79]
+    assert [each.timestamp for each in target.records[:18]] == [
+        NOW_MS + nth if magic else -1 for nth in range(2, 20)
+    ]
+    assert target.gaps == [(43, 44), *((at, at + 1) for at in range(45, 79, 2))]
+
+
+def test_uncompressed_messages_go_as_one_batch(kernels: Kernels) -> None:
+    messages: list[Message] = [(None, b"v", NOW_MS)] * 100
+    copy = copy_at(0)
+    give(copy, encode_set(messages, offsets=range(100), magic=1))
+    target = Target(kernels, copy)
+    target.run()
+    assert target.offsets == list(range(100))
+    assert target.sequences == [0]
+
+
+def test_messages_without_a_time_are_perishable() -> None:
+    """The broker forgets whoever writes them at its next look."""
+    copy = copy_at(0)
+    give(copy, encode_set([(None, b"v", 0)], offsets=[0], magic=0))
+    assert copy.take().perishable
+
+
+def test_a_corrupt_message_of_an_old_format_stops_the_partition(kernels: Kernels) -> None:
+    damaged = bytearray(encode_set([(None, b"v", NOW_MS)] * 2, offsets=[0, 1], magic=1))
+    damaged[-1] ^= 1
+    copy = copy_at(0)
+    give(copy, damaged)
+    target = Target(kernels, copy)
+    target.run()
+    assert target.offsets == [0]
+    assert copy.stopped is not None
+    assert copy.stopped.reason == StopReason.CORRUPT

@@ -134,8 +134,6 @@ def test_lanes_are_bounded_and_the_bounds_are_told(lanes: str) -> None:
     ("key", "value"),
     [
         ("offsets", "translated"),
-        ("oversize", "skip"),
-        ("timestamps", "clamp"),
         ("forward", "local"),
         ("groups", "[a]"),
         ("on_source_delete", "delete"),
@@ -175,24 +173,22 @@ def link_with(topics: str, keys: str = "") -> str:
     return CLUSTERS + f"\nlinks: {{l: {{source: sf, target: nyc, topics: {topics}{keys}}}}}"
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("oversize", "skip"),
-        ("timestamps", "clamp"),
-    ],
-)
-def test_what_is_not_built_is_refused_for_a_topic_by_the_path_of_its_key(key: str, value: str) -> None:
-    built = getattr(DEFAULT_POLICY, key)
-    (problem,) = problems_of(link_with(f"[a, {{match: b, {key}: {value}}}]"))
-    assert problem == f"links.l.topics[1].{key}: {value} is not built yet, only {built} is"
+@pytest.mark.parametrize(("key", "value"), [("oversize", "skip"), ("timestamps", "clamp")])
+def test_a_link_and_a_topic_may_say_what_becomes_of_records_that_the_target_refuses(
+    key: str, value: str
+) -> None:
+    (link,) = load(
+        link_with(f"[a, {{match: b, {key}: {getattr(DEFAULT_POLICY, key)}}}]", f", {key}: {value}")
+    ).links
+    assert getattr(link.policy_of("a"), key) == value
+    assert getattr(link.policy_of("b"), key) == getattr(DEFAULT_POLICY, key)
 
 
 def test_all_problems_of_the_entries_of_topics_are_told_at_once() -> None:
-    entries = "{match: '[', oversize: skip}, {on_loss: ignore}, {match: a, offsets: identical}, {match: b, strat: x}"
+    entries = "{match: '[', oversize: split}, {on_loss: ignore}, {match: a, offsets: identical}, {match: b, strat: x}"
     assert problems_of(link_with(f"[c, {entries}, '(', [d]]")) == [
         "links.l.topics[1].match: bad regular expression '[': unterminated character set at position 0",
-        "links.l.topics[1].oversize: skip is not built yet, only stop is",
+        "links.l.topics[1].oversize: Input should be 'stop' or 'skip', not 'split'",
         "links.l.topics[2].match: required",
         "links.l.topics[2].on_loss: Input should be 'stop' or 'continue', not 'ignore'",
         "links.l.topics[3].offsets: is a key of the link as a whole, not of an entry of topics",

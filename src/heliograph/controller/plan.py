@@ -17,6 +17,7 @@ from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceT
 from heliograph.controller.topic_config import TargetShape, creation_line
 from heliograph.controller.verdict import can_align, judge, shape_for, target_configs
 from heliograph.copier.spec import STATE_LASTS_MS, CopySpec, is_guarded, margin_for, merged_limit
+from heliograph.copier.target_takes import time_limits
 from heliograph.model.admission import Admitted, Refused, TopicFacts, admit_topic
 from heliograph.model.claims import Holder
 from heliograph.model.errors import ConfigError
@@ -233,6 +234,7 @@ def _plan_topic(
     configs = target_configs(snapshot, topic)
     policy = link.policy_of(topic.name)
     max_batch_bytes = int(configs.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
+    after_max_ms, before_max_ms = time_limits(configs)
     shape = shape_for(snapshot, topic)
     wanted = False
     for number, sight in topic.partitions.items():
@@ -245,6 +247,8 @@ def _plan_topic(
             producer_id=producer_id(snapshot.source_cluster_id, topic.name),
             max_batch_bytes=max_batch_bytes,
             max_merged_bytes=merged_limit(configs, max_batch_bytes),
+            after_max_ms=after_max_ms,
+            before_max_ms=before_max_ms,
             state_lasts_ms=snapshot.state_lasts_ms or STATE_LASTS_MS,
             margin_ms=margin_for(snapshot.flight_s),
             policy=policy,

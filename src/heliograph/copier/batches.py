@@ -14,10 +14,12 @@ from heliograph.wire.runs import Run
 
 
 class SourceBatch(NamedTuple):
-    """A batch as it was fetched, or a run of small ones that may be merged; nothing is decided about it yet."""
+    """A batch as it was fetched, or a run of small ones that may be merged; nothing is decided about it yet. `recoded`:
+    we made it, so that it can go as it is."""
 
     run: Run
     hold: Hold
+    recoded: bool = False
 
     @property
     def header(self) -> BatchHeader:

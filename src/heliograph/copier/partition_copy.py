@@ -34,17 +34,18 @@ from heliograph.copier.source_queue import SourceQueue
 from heliograph.copier.spec import CopySpec
 from heliograph.copier.stops import stamped, truncated, wrong_place
 from heliograph.copier.suspicions import Suspicions
-from heliograph.copier.target_takes import TargetTakes
+from heliograph.copier.target_takes import TargetTakes, allowed_times
 from heliograph.copier.topic_ids import TopicIds
 from heliograph.copier.waits import Outlet, Waits
 from heliograph.model.errors import HeliographError, LineLeft, PartitionStop
 from heliograph.model.events import Event, Trouble
 from heliograph.model.partition_status import Aligning
-from heliograph.model.policy import Isolation
+from heliograph.model.policy import Isolation, Oversize, Timestamps
 from heliograph.model.position import Position
 from heliograph.model.states import BoundBy, PartitionState, StopReason
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition
+from heliograph.wire.recode import ANY_TIME
 
 NOWHERE = Position(source=0, target=0, sequence=0)
 
@@ -96,7 +97,11 @@ class PartitionCopy:
         self._in_flight_bytes = 0
         # The record time by which the broker remembers our id; None: it does not.
         self._state_ms: int | None = None
-        self._takes_bytes = spec.target_takes.batch_bytes  # what the target takes as one batch
+        self._takes_bytes = spec.target_takes.most_bytes  # what the target takes as one batch, for sure,
+        self._aim_bytes = self._takes_bytes  # and what is tried
+        self._time_limits = (spec.after_max_ms, spec.before_max_ms)
+        self._looks_at_times = False  # a time was refused that no header shows
+        self._clamped_at: int | None = None  # where one was refused last
         self._wall_ms = 0  # as of the last answer of the source
         self._merging = Merging(spec)
         self._recoding = Recoding(spec)
@@ -201,6 +206,11 @@ class PartitionCopy:
         if head is not None and head.perishable and not (self._exclusive and self.clear):
             self._waiting.leave_old(self._sending.source)
 
+    def _tell_clamped(self) -> None:
+        """What was counted and not told yet, because the last telling was a moment ago."""
+        if (rest := self._changes.rest(self._wall_ms)) is not None:
+            self.tell(rest)
+
     def _peek_filler(self, alignment: Alignment) -> Filler | None:
         """Nothing else goes before the last of them is deleted again."""
         if self.phase not in SENDING or alignment.is_filled(self._sending):
@@ -222,7 +232,7 @@ class PartitionCopy:
 
     def _take_next(self, room_bytes: int) -> Append:
         if self._alignment is not None:
-            return self._alignment.take(self._sending, self.spec, self._takes_bytes)
+            return self._alignment.take(self._sending, self.spec, self._aim_bytes)
         return self._merging.take(self._waiting, self._sending, room_bytes, self._share) or pass_through(
             self._waiting.pop(self._sending.source), self._sending, self.spec
         )
@@ -459,6 +469,7 @@ class PartitionCopy:
         idle = not self._in_flight and not self._waiting
         if idle and not reply.records:
             self.trouble = None  # caught up: nothing is left that could be in trouble
+            self._tell_clamped()
         self.source_watermark = reply.high_watermark
         committed = self.spec.policy.isolation is Isolation.READ_COMMITTED and reply.last_stable_offset >= 0
         self.source_end = reply.last_stable_offset if committed else reply.high_watermark
@@ -553,16 +564,32 @@ class PartitionCopy:
                 f"append of {append.batches} batches at {at}: {ErrorCode.name_of(code)}; they go one by one"
             )
             self._resync_later(Trouble(Event.APPEND_REFUSED, words, *offsets))
+        elif isinstance(demand, PartitionStop) and self._can_be_recoded(demand, append):
+            words = f"append at {at}: {ErrorCode.name_of(code)}; its records go in another form"
+            self._resync_later(Trouble(Event.APPEND_REFUSED, words, *offsets))
         elif isinstance(demand, PartitionStop):
             self.stop(demand)
         else:
             words = f"append at {at}: {ErrorCode.name_of(code)}"
             self._resync_later(Trouble(demand.event, words, *offsets), stale=demand.refresh)
 
+    def _can_be_recoded(self, refused: PartitionStop, append: Append) -> bool:
+        """Whether the target may take its records as smaller batches, or with other times."""
+        size_bytes, policy = len(append.batch), self.spec.policy
+        if refused.reason is StopReason.TOO_LARGE:
+            self._takes_bytes = min(self._takes_bytes, size_bytes - 1)
+            self._aim_bytes = min(self._takes_bytes, size_bytes // 2)
+            return append.records > 1 or policy.oversize is Oversize.SKIP
+        if refused.reason is StopReason.TIMESTAMP and policy.timestamps is Timestamps.CLAMP:
+            again, self._clamped_at = self._clamped_at == append.start.source, append.start.source
+            self._looks_at_times = True
+            return not again  # then it had times that we thought the target takes
+        return False
+
     def _fewer_fillers(self, refused: PartitionStop, append: Append) -> bool:
         """The topic takes smaller batches by now, and is not read again yet. Whether there is something to make
         less."""
-        self._takes_bytes = len(append.batch) // 2
+        self._aim_bytes = len(append.batch) // 2
         return refused.reason is StopReason.TOO_LARGE and append.end.target - append.start.target > 1
 
     def _note_race(self, append: Append) -> None:
@@ -586,6 +613,7 @@ class PartitionCopy:
         if self.stopped is None:
             self.stopped = stop
             self._begun.append(stop)
+        self._tell_clamped()
         self.interruptions += 1
         self._enter(Happening.STOP)
         self._waiting.drop()
@@ -594,6 +622,7 @@ class PartitionCopy:
     def retire(self) -> None:
         """Send and fetch no more."""
         self._moved[self] = None
+        self._tell_clamped()
         self.interruptions += 1
         self._enter(Happening.RETIRE)
         self._waiting.drop()
@@ -631,15 +660,22 @@ class PartitionCopy:
         begun, self._begun = self._begun, []
         return begun
 
-    def limited(self, limit_bytes: int) -> None:
-        """What the target topic takes as one batch now."""
-        self._takes_bytes = limit_bytes or self._takes_bytes
+    def limited(self, limit_bytes: int, time_limits: tuple[int, int] | None = None) -> None:
+        """What the target topic takes as one batch now, and how far a record's time may be ahead and behind."""
+        self._takes_bytes = self._aim_bytes = limit_bytes or self._takes_bytes
+        self._time_limits = time_limits or self._time_limits
         self._set_takes()
         self._merging.limit(limit_bytes)
 
     def _set_takes(self) -> None:
-        """What is known of the target, for what waits."""
-        self._waiting.takes = TargetTakes(batch_bytes=self._takes_bytes)
+        """What is known of the target, for what comes from now on."""
+        clamps = self.spec.policy.timestamps is Timestamps.CLAMP
+        self._waiting.takes = TargetTakes(
+            batch_bytes=self._aim_bytes,
+            most_bytes=self._takes_bytes,
+            times=allowed_times(*self._time_limits, self._wall_ms) if clamps else ANY_TIME,
+            looks=self._looks_at_times,
+        )
 
     def refreshed(self) -> None:
         """Metadata is being read again."""

@@ -82,6 +82,8 @@ def way_of(
         missing = waiting.first_offset > next_offset
         return _missing(next_offset, waiting.first_offset) if missing else Gap(waiting.next_offset)
     run = waiting.run
+    if waiting.recoded and run.header.base_offset == next_offset:
+        return PASS
     way = way_by_header(run, next_offset, spec, takes)
     if not isinstance(way, Merge | Stop) and not run.verified and run.header.magic == MAGIC:
         try:

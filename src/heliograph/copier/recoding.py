@@ -126,11 +126,11 @@ class Recoding:
                         )
                     )
                 continue
-            why = self._stop_for(part, waiting.takes.batch_bytes)
+            why = self._stop_for(part, waiting.takes.most_bytes)
             if why is not None and not parts:
                 waiting.stop_first(why)
                 return changed
-            if why is not None:
+            if parts and (why is not None or isinstance(part, TooLarge)):
                 waiting.replace_first(parts, whole=False)  # it is met again when it is first
                 return changed
             parts.append(SourceGap(part.first_offset, part.next_offset, contested=True))
@@ -141,18 +141,18 @@ class Recoding:
         waiting.replace_first(parts, whole=made.next_offset == first.header.next_offset)
         return changed
 
-    def _stop_for(self, part: Hole | TooLarge, batch_bytes: int) -> PartitionStop | None:
+    def _stop_for(self, part: Hole | TooLarge, most_bytes: int) -> PartitionStop | None:
         if isinstance(part, Hole):
             too_many = part.next_offset - part.first_offset > MOST_HOLES
             return too_many_holes(part.first_offset, part.next_offset) if too_many else None
-        return None if self._spec.policy.oversize is Oversize.SKIP else too_large(part, batch_bytes)
+        return None if self._spec.policy.oversize is Oversize.SKIP else _too_large(part, most_bytes)
 
     def _source_batch(self, piece: Piece, hold: Hold, now_ms: int) -> SourceBatch:
         """It goes as it is from now on: what was clamped could not be known again among others. How old it is depends
         on its own records."""
         header = read_header(piece.batch)
         old = self._spec.is_perishable(header.max_timestamp, now_ms)
-        return SourceBatch(Run(header, 1, piece.batch, False, True, old), hold)
+        return SourceBatch(Run(header, 1, piece.batch, False, True, old), hold, recoded=True)
 
     def _room(self, waiting: SourceQueue, first: SourceBatch, share: Share | None) -> int | None:
         """How many bytes may be taken now; None: too few to begin."""
@@ -195,7 +195,7 @@ class Recoding:
         header = read_header(made.batch)._replace(base_offset=first_offset)
         old = self._spec.is_perishable(header.max_timestamp, now_ms)
         run = Run(header, 1, made.batch, False, True, old)
-        waiting.replace_first([SourceBatch(run, hold)], whole=False)
+        waiting.replace_first([SourceBatch(run, hold, recoded=True)], whole=False)
         return True
 
     def _is_joinable(self, run: Run, waiting: SourceQueue) -> bool:
@@ -231,21 +231,32 @@ class Recoding:
 
 def _recode(kernels: Kernels, run: Run, waiting: SourceQueue, next_offset: int, room_bytes: int) -> Recoded:
     takes = waiting.takes
-    return recode(
-        kernels,
-        *plain_batch(kernels, run.header, run.view),
-        first_offset=next_offset,
-        limit_bytes=takes.batch_bytes,
-        room_bytes=room_bytes,
-        times=takes.times,
-    )
+    plain, codec = plain_batch(kernels, run.header, run.view)
+
+    def within(limit_bytes: int) -> Recoded:
+        return recode(
+            kernels,
+            plain,
+            codec,
+            first_offset=next_offset,
+            limit_bytes=limit_bytes,
+            room_bytes=room_bytes,
+            times=takes.times,
+        )
+
+    made = within(takes.batch_bytes)
+    first = made.parts[0] if made.parts else None
+    if isinstance(first, TooLarge) and first.size_bytes <= takes.most_bytes:
+        # Batches are kept to less than what the target is known to take; but a record is as large as it is.
+        made = within(first.size_bytes)
+    return made
 
 
-def too_large(record: TooLarge, batch_bytes: int) -> PartitionStop:
+def _too_large(record: TooLarge, most_bytes: int) -> PartitionStop:
     return PartitionStop(
         StopReason.TOO_LARGE,
         f"the record at offset {record.first_offset} makes a batch of {record.size_bytes} bytes, the target takes"
-        f" {batch_bytes}",
+        f" {most_bytes}",
         hint="raise max.message.bytes (and segment.bytes) on the target topic, or set `oversize: skip` to leave such"
         " records out" + THEN_RESUME,
         first_offset=record.first_offset,

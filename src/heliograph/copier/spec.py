@@ -89,9 +89,8 @@ class CopySpec:
     @property
     def target_takes(self) -> TargetTakes:
         """As of when the partition was planned; times are not looked at."""
-        return TargetTakes(
-            batch_bytes=min(self.max_batch_bytes, self.max_merged_bytes or self.max_batch_bytes)
-        )
+        most_bytes = min(self.max_batch_bytes, self.max_merged_bytes or self.max_batch_bytes)
+        return TargetTakes(batch_bytes=most_bytes, most_bytes=most_bytes)
 
     @property
     def transactional_id(self) -> str:

@@ -1,8 +1,8 @@
 """The configs of target topics, read again while their partitions are copied.
 
-Owns what follows from a reading: a topic whose broker rewrites batches stops; merged batches are limited to what it
-takes as one; and a topic whose configs cannot be read several times in a row is told, because such a switch would not
-be seen (P6). Must not know when to look: vigil.py does.
+Owns what follows from a reading: a topic whose broker rewrites batches stops; batches are limited to what it takes as
+one, and times to those that it takes; and a topic whose configs cannot be read several times in a row is told, because
+such a switch would not be seen (P6). Must not know when to look: vigil.py does.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.ports import TargetPort
 from heliograph.copier.route import Route
 from heliograph.copier.spec import LIMITS, merged_limit
+from heliograph.copier.target_takes import TIME_LIMITS, time_limits
 from heliograph.model.admission import AS_THEY_ARE, Refused, admit_config
 from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.events import Event, Trouble
 
 ANSWER_LIMIT_S = 3.0
-CONFIGS_AT_ONCE = 100  # topics in one request, with four keys each
+CONFIGS_AT_ONCE = 100  # topics in one request, with seven keys each
 UNREAD_LIMIT = 3  # readings in a row: about 15 s; a controller or broker that restarts is back by then
 NAMED_AT_MOST = 5  # topics in one message
 
@@ -77,7 +78,7 @@ class TargetConfigs:
 
 def _limit(routes: Sequence[Route], configs: Mapping[str, str]) -> None:
     for route in routes:
-        route.copy.limited(merged_limit(configs, route.copy.spec.max_merged_bytes))
+        route.copy.limited(merged_limit(configs, route.copy.spec.max_merged_bytes), time_limits(configs))
 
 
 async def _read(target: TargetPort, topics: Sequence[str]) -> dict[str, TopicConfig]:
@@ -86,7 +87,7 @@ async def _read(target: TargetPort, topics: Sequence[str]) -> dict[str, TopicCon
     configs: Mapping[str, TopicConfig] = {}
     try:
         async with asyncio.timeout(ANSWER_LIMIT_S):
-            configs = await target.topic_configs(topics, [*AS_THEY_ARE, *LIMITS])
+            configs = await target.topic_configs(topics, [*AS_THEY_ARE, *LIMITS, *TIME_LIMITS])
     except TimeoutError:
         problem = f"no answer in {ANSWER_LIMIT_S:.0f} s"
     except (RequestFailed, ProtocolError) as failed:

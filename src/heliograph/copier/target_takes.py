@@ -23,19 +23,22 @@ _NO_TIME = -1
 
 
 def time_limits(configs: Mapping[str, str]) -> tuple[int, int]:
-    """How far a record's time may be ahead of the broker's, and behind it. Where both the old and the new config are
-    told, the new one counts unless it is the default."""
+    """How far a record's time may be ahead of the broker's, and behind it. Brokers that know both the old config and
+    the new ones take the new ones where they are set, and else the old one."""
     difference = int(configs.get(DIFFERENCE_MAX, NO_TIME_LIMIT))
-    after, before = (int(configs.get(key, difference)) for key in (AFTER_MAX, BEFORE_MAX))
+    after, before = (min(int(configs.get(key, NO_TIME_LIMIT)), difference) for key in (AFTER_MAX, BEFORE_MAX))
     return after, before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTakes:
-    """`times`: what records' times are brought to; all of them are allowed where they are not to be changed. `looks`:
-    a batch was refused for a time that no header shows: the records of all are looked at."""
+    """`most_bytes`: of one batch, as far as is known for sure. `batch_bytes`: what batches are kept to: less, where one
+    was refused that was thought to be small enough, and the config is not read again yet. A single record may be larger
+    than that. `times`: what records' times are brought to; all of them are allowed where they are not to be changed.
+    `looks`: a batch was refused for a time that no header shows: the records of all are looked at."""
 
     batch_bytes: int
+    most_bytes: int
     times: Times = ANY_TIME
     looks: bool = False
 

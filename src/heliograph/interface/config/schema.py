@@ -36,8 +36,8 @@ RESERVED_IN_LINKS = frozenset({"on_source_delete", "topic_configs", "replication
 Offsets = Annotated[str, Only("identical", ("translated",))]
 Isolation = Literal["read_committed", "read_uncommitted"]
 OnLoss = Literal["stop", "continue"]
-Oversize = Annotated[str, Only("stop", ("skip",))]
-Timestamps = Annotated[str, Only("stop", ("clamp",))]
+Oversize = Literal["stop", "skip"]
+Timestamps = Literal["stop", "clamp"]
 Forward = Annotated[str, Only("auto", ("local", "all"))]
 
 
