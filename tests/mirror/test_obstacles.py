@@ -68,16 +68,7 @@ def _assert_stopped(pair: Pair, reason: StopReason, *words: str, copied: int) ->
     assert pair.target_records(1) == 50
 
 
-def test_log_append_time_stops_the_partition(pair: Pair) -> None:
-    create_topic(pair.source, pair.topic, 2, configs={"message.timestamp.type": "LogAppendTime"})
-    pair.write(3)
-    ended = pair.mirror()
-    assert ended[0][0] == StopReason.LOG_APPEND_TIME
-    assert "offset 0" in ended[0][1]
-    assert ended[1] == (None, "", 0)
-
-
-def test_a_batch_above_the_targets_limit_stops_the_partition_before_it(pair: Pair) -> None:
+def test_a_record_above_the_targets_limit_stops_the_partition_before_it(pair: Pair) -> None:
     create_topic(pair.source, pair.topic, 2)
     create_topic(pair.target, pair.topic, 2, configs={"max.message.bytes": "20000"})
     small = Record(key=None, value=b"small", headers=(), timestamp_ms=int(time.time() * 1000))
