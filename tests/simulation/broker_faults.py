@@ -23,6 +23,8 @@ from .target_log import TargetLog
 if TYPE_CHECKING:
     from .world import World
 
+INSIDE_EVERY = 3  # one in so many batches that a log may start inside of
+
 
 class BrokerFaults:
     """`kill_lane`: who writes where it must not may be followed by a lane that begins anew."""
@@ -308,9 +310,10 @@ class BrokerFaults:
         return True
 
     def _borders(self, judge: PartitionJudge, first: int, last: int) -> list[int]:
-        """Where a batch of its source ends, and another one may be the log's first."""
-        ends = (each.header.next_offset for each in judge.source.log)
-        return [end for end in ends if first <= end <= last]
+        """Where its log may start: between batches, and inside of some."""
+        ends = [each.header.next_offset for each in judge.source.log]
+        inside = [end - 1 for end in ends if end % INSIDE_EVERY == 0]
+        return [offset for offset in sorted({*ends, *inside}) if first <= offset <= last]
 
     def _truncate_source(self) -> None:
         self._loud.source.cut(self._chance.random(), regrows=self._world.plan.regrows_at_once)

@@ -43,5 +43,6 @@ def _records(fetched: Fetched) -> dict[int, SeenRecord]:
         elif not (header.is_transactional and header.producer_id in aborting):
             for record in records_of(data):
                 at = header.base_offset + record.offset_delta
-                found[at] = record._replace(offset_delta=0)
+                timestamp = header.max_timestamp if header.is_log_append_time else record.timestamp
+                found[at] = record._replace(offset_delta=0, timestamp=timestamp)
     return found

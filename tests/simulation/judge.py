@@ -64,7 +64,6 @@ EXPLAINED: dict[str, set[StopReason]] = {
     "big": {StopReason.TOO_LARGE},
     "big and old": {StopReason.TOO_LARGE},
     "future": {StopReason.TIMESTAMP},
-    "hole": {StopReason.HOLES},
 }
 
 

@@ -85,12 +85,12 @@ LOUD = (
 ALL_LOUD = (*LOUD, *LOUD_FAULTS)
 # Of these, those that stop every partition of the topic.
 LOUD_FOR_TOPIC = ("target recreated", "source recreated", "target stamps its time", "rights are lost")
-# Kinds of content that the target can always compare: what a race without an election needs.
-COMPARED_KINDS = ("fresh", "alike", "big", "future", "hole")
+# Kinds of content that the target can always compare: what a race without an election needs. Gaps need one.
+COMPARED_KINDS = ("fresh", "alike", "big", "future")
 # Kinds of which some wait for a lease, or until appends of the last holder are over.
 OLD_KINDS = tuple(kind for kind in KINDS if any(AGES_HOURS[kind](at) > 0 for at in range(BATCHES)))
 # Kinds of content that stop a partition.
-STOPPING_KINDS = ("big", "big and old", "future", "hole")
+STOPPING_KINDS = ("big", "big and old", "future")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

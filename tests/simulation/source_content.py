@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from heliograph.wire.batch import BatchHeader, Codec, read_header
 from heliograph.wire.codecs import compress
@@ -20,7 +20,7 @@ EPOCH_MS = 1_790_000_000_000  # the wall clock's reading when a simulation begin
 BATCHES = 64  # of a partition, where a plan does not say more
 BIG_AT = {"big": 0, "big and old": 7}  # which batch is too large for the target
 BIG_BYTES = 400
-HOLE_BEFORE = {"hole": (40, 2)}  # before which batch offsets are missing, and how many
+LOG_APPEND_TIME = 0x08
 MOST_BYTES = 140  # of all batches but big ones: a topic that takes less takes nothing
 
 AGES_HOURS: dict[str, Callable[[int], int]] = {
@@ -35,6 +35,7 @@ AGES_HOURS: dict[str, Callable[[int], int]] = {
     "big and old": lambda _at: 72,
     "future": lambda at: -2 if at == 9 else 0,
     "hole": lambda _at: 0,
+    "compacted": lambda _at: 0,
 }
 KINDS = tuple(AGES_HOURS)
 
@@ -49,6 +50,13 @@ CODECS: dict[str, Callable[[int], Codec]] = {
 
 # Of a partition's records, one after the other: neither in order nor of one time in a batch.
 _LATER_MS = (0, -40, 7, 2900, -1300)
+
+
+def hole_before(kind: str, at: int) -> int:
+    """How many offsets are missing before a batch."""
+    if kind == "compacted":
+        return 3 if at % 11 == 5 else 0
+    return 2 if (kind, at) == ("hole", 40) else 0
 
 
 class Made(NamedTuple):
@@ -73,8 +81,26 @@ def _batch(kind: str, version: int, at: int, count: int, codec: Codec) -> bytear
         records = [_record(kind, version, at, nth) for nth in range(count)]
         times = [base + _LATER_MS[(2 * at + nth) % len(_LATER_MS)] for nth in range(count)]
     return make_batch(
-        records, timestamp=times[0], timestamps=times, codec=codec, compress=partial(compress, codec)
+        records,
+        timestamp=times[0],
+        timestamps=times,
+        codec=codec,
+        compress=partial(compress, codec),
+        **_form(kind, at, len(records)),
     )
+
+
+def _form(kind: str, at: int, count: int) -> dict[str, Any]:
+    """What a cleaner leaves of some batches, and what a topic with log append time holds."""
+    if kind != "compacted":
+        return {}
+    form: dict[str, Any] = {"attributes": LOG_APPEND_TIME if at % 7 == 3 else 0}
+    if at % 5 in (1, 2):
+        form |= {
+            "offset_deltas": [1 + 2 * nth for nth in range(count)],
+            "last_offset_delta": 2 * count + at % 2,
+        }
+    return form
 
 
 def _record(kind: str, version: int, at: int, nth: int) -> Record:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from heliograph.wire.batch import BatchHeader
 
 from .control_batch import read_marker
+from .record_reader import records_of
 from .replica import Stored
 from .source_log import SourceLog
 
@@ -67,10 +68,14 @@ class SourceFate:
                 self._decide(self._open.pop(header.producer_id, []), copied=True)
             else:
                 self._decide(self._open.pop(header.producer_id, []), copied=False)
-        elif self._waits(header):
-            self._open.setdefault(header.producer_id, []).extend(offsets)
         else:
-            self._decide(offsets, copied=True)
+            held = {header.base_offset + each.offset_delta for each in records_of(stored.data)}
+            self._decide([each for each in offsets if each not in held], copied=False)  # compaction took them
+            held_from = [each for each in offsets if each in held]
+            if self._waits(header):
+                self._open.setdefault(header.producer_id, []).extend(held_from)
+            else:
+                self._decide(held_from, copied=True)
 
     def _waits(self, header: BatchHeader) -> bool:
         return header.is_transactional and self._source.committed

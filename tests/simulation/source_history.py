@@ -120,8 +120,8 @@ def _same_batch(stored: Stored, batch: Stored) -> bool:
 
 
 def _holds(batch: Stored, offset: int, record: SeenRecord) -> bool:
-    nth = offset - batch.header.base_offset
-    if nth < 0:
-        return False  # a hole
-    theirs = records_of(batch.data)
-    return nth < len(theirs) and theirs[nth][1:] == record[1:]
+    delta = offset - batch.header.base_offset
+    there = next((each for each in records_of(batch.data) if each.offset_delta == delta), None)
+    if there is not None and batch.header.is_log_append_time:
+        there = there._replace(timestamp=batch.header.max_timestamp)
+    return there is not None and there[1:] == record[1:]

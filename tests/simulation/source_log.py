@@ -15,7 +15,7 @@ from .plan import Content
 from .producer_states import SEQUENCES
 from .raw_batch import DAY_MS
 from .replica import Stored
-from .source_content import HOLE_BEFORE, made
+from .source_content import hole_before, made
 from .source_transactions import HOLDER, STYLES, SourceProducers, in_transaction
 
 if TYPE_CHECKING:
@@ -90,9 +90,8 @@ class SourceLog(ModelTopic):
         if partition is None:
             return
         end = min(self._next_batch + count, self._batches)
-        hole_at, hole = HOLE_BEFORE.get(self._content.kind, (-1, 0))
         for at in range(self._next_batch, end):
-            self._write(partition, at, hole if at == hole_at else 0)
+            self._write(partition, at, hole_before(self._content.kind, at))
         self._next_batch = end
         self._replicate(partition)
 

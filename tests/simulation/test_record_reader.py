@@ -7,7 +7,7 @@ import pytest
 from tests.wire.batches import make_batch
 
 from .record_reader import SeenRecord, Unreadable, records_of
-from .source_content import BIG_AT, CODECS, HOLE_BEFORE, KINDS, MOST_BYTES, made
+from .source_content import BIG_AT, CODECS, KINDS, MOST_BYTES, hole_before, made
 
 LONGEST = 1_200
 
@@ -55,4 +55,10 @@ def test_records_of_a_batch_have_several_times_that_are_not_in_order() -> None:
     times = [[record.timestamp for record in records_of(made("fresh", at).data)] for at in range(20)]
     assert any(each != sorted(each) for each in times)
     assert any(each != sorted(each, reverse=True) for each in times)
-    assert HOLE_BEFORE.keys() <= set(KINDS)
+
+
+def test_some_kinds_have_holes_between_batches_and_in_them() -> None:
+    assert {kind for kind in KINDS if any(hole_before(kind, at) for at in range(64))} == {"hole", "compacted"}
+    assert {kind for kind in KINDS if any(not made(kind, at).header.is_dense for at in range(64))} == {
+        "compacted"
+    }
