@@ -539,6 +539,16 @@ def test_times_that_are_clamped_are_counted_and_told_every_few_seconds(kernels: 
     assert told(copy, Event.TIMES_CLAMPED) == []
 
 
+def test_times_that_are_clamped_again_after_a_resynchronisation_are_counted_once() -> None:
+    copy = clamping_copy()
+    for _ in range(3):
+        give(copy, ahead(0, 2, 3))
+        copy.interrupted(AWAY)
+        copy.synced(synced_at(0, state_ms=NOW_MS), NOW_MS)
+    copy.retire()
+    assert [each.message.split()[0] for each in told(copy, Event.TIMES_CLAMPED)] == ["2"]
+
+
 def test_a_time_too_far_behind_that_no_header_shows_is_clamped_once_it_was_refused(kernels: Kernels) -> None:
     copy = clamping_copy(before_h=10)
     source = ahead(0, 0, -20, 0)

@@ -20,6 +20,7 @@ class Changes:
 
     def __init__(self) -> None:
         self._skipped_to = 0  # offsets below were told
+        self._counted_to = 0  # times of offsets below were counted
         self._clamped = 0  # not told yet,
         self._first_offset = self._next_offset = 0  # of these offsets
         self._told_ms: int | None = None
@@ -40,9 +41,10 @@ class Changes:
         )
 
     def clamped(self, changed: Changed, now_ms: int) -> Trouble | None:
-        """Count them; what is to be told now."""
-        if not changed.clamped:
+        """Count them, unless they were, before a resynchronisation; what is to be told now."""
+        if not changed.clamped or changed.next_offset <= self._counted_to:
             return None
+        self._counted_to = changed.next_offset
         if not self._clamped:
             self._first_offset = changed.first_offset
         self._next_offset = changed.next_offset

@@ -37,6 +37,8 @@ from heliograph.wire.old_messages import plain_batch
 from heliograph.wire.recode import Hole, Piece, Recoded, TooLarge, recode
 from heliograph.wire.runs import PACKED_BYTES, PLAIN_BYTES, Run
 
+MOST_JOINED = 1000  # batches of one: each is looked at in Python
+
 
 class Awaited(Enum):
     MEMORY = auto()
@@ -178,15 +180,20 @@ class Recoding:
         if room_bytes is None:
             self.awaits = Awaited.MEMORY
             return True
+        limit_bytes = min(waiting.takes.batch_bytes, room_bytes)
         runs = [first.run._replace(mergeable=True)]
+        size_bytes = first.size_bytes
         following = takewhile(lambda each: isinstance(each, SourceBatch), waiting.behind_first())
         for each in following:
             assert isinstance(each, SourceBatch)
             run = each.run._replace(mergeable=True)
+            size_bytes += each.size_bytes
+            if size_bytes > limit_bytes or len(runs) == MOST_JOINED:
+                break
             if not self._is_joinable(run, waiting) or not goes_on(runs[-1], run):
                 break
             runs.append(run)
-        made = self._merge(kernels, runs, min(waiting.takes.batch_bytes, room_bytes))
+        made = self._merge(kernels, runs, limit_bytes)
         if made is None:
             return False
         hold = hold_merged(first.hold.parcel.budget, made.batch.nbytes, share)
