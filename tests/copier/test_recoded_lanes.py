@@ -228,6 +228,24 @@ async def test_a_marker_where_the_source_has_a_record_beside_holes_stops_the_par
         assert f"offset {target.end - 1}" in copy.stopped.message
 
 
+@pytest.mark.parametrize(("compacts", "stops"), [(True, False), (False, True)])
+async def test_a_replica_that_compacts_later_may_show_records_again_for_which_markers_are_there(
+    compacts: bool, stops: bool
+) -> None:
+    async with world() as it:
+        it.create(0, 1)
+        log = it.source.logs[P0]
+        log.store(holed(log.end, [0, 4], 6))
+        driver = Driver(it)
+        await until_copied(it, it.assign(0, source_compacts=compacts), driver)
+        await it.lane.revoke(mirror(0))
+        replace_by(log, 1, [0, 4, 5, 6])
+        write(log, 2)
+        copy = it.assign(0, source_compacts=compacts)
+        await until(lambda: it.is_copied(0) or copy.stopped is not None)
+        assert (copy.stopped is not None) is stops
+
+
 async def test_a_lane_with_little_memory_copies_many_partitions_that_must_be_recoded() -> None:
     async with world(memory_bytes=1 << 18) as it:
         partitions = range(12)

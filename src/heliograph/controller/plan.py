@@ -249,6 +249,7 @@ def _plan_topic(
             max_merged_bytes=merged_limit(configs, max_batch_bytes),
             after_max_ms=after_max_ms,
             before_max_ms=before_max_ms,
+            source_compacts="compact" in topic.config.effective.get("cleanup.policy", ""),
             state_lasts_ms=snapshot.state_lasts_ms or STATE_LASTS_MS,
             margin_ms=margin_for(snapshot.flight_s),
             policy=policy,

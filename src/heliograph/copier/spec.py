@@ -51,7 +51,8 @@ class CopySpec:
     """`source` and `target` name the cluster clients to use; `producer_id` is the partition's fixed id (P2).
     `policy`: how the partition is to be copied, as the config says for its topic. `max_batch_bytes`: what the target
     takes of one batch. `max_merged_bytes`: what several are merged to, at most; 0: they never are. `after_max_ms`,
-    `before_max_ms`: how far the time of a record may be ahead of the target broker's, and behind it.
+    `before_max_ms`: how far the time of a record may be ahead of the target broker's, and behind it. `source_compacts`:
+    records of the source may go, on each of its replicas at another time.
 
     `state_lasts_ms`: how long the target's brokers remember a producer id, by the time of its last record.
     `margin_ms`: how long they must remember a batch that counts as fresh (see `margin_for`).
@@ -76,6 +77,7 @@ class CopySpec:
     max_merged_bytes: int = 0
     after_max_ms: int = NO_TIME_LIMIT
     before_max_ms: int = NO_TIME_LIMIT
+    source_compacts: bool = False
     state_lasts_ms: int = STATE_LASTS_MS
     margin_ms: int = DEFAULT_MARGIN_MS
     policy: LinkPolicy = DEFAULT_POLICY

@@ -157,7 +157,7 @@ def check_gap(spec: CopySpec, source: LogSpan, first_offset: int, next_offset: i
         if not (aborted.is_aborted(header, view) or header.is_control)
     ]
     for header, _ in holding:
-        if header.magic == MAGIC and header.is_dense and spec.policy.oversize is Oversize.STOP:
+        if header.magic == MAGIC and header.is_dense and not _may_be_meant(spec):
             raise _too_many(max(header.base_offset, first_offset), next_offset)
     if holding:
         yield LoadKernels()
@@ -168,10 +168,15 @@ def check_gap(spec: CopySpec, source: LogSpan, first_offset: int, next_offset: i
     return answer.headers[-1].leader_epoch if answer.headers else -1
 
 
+def _may_be_meant(spec: CopySpec) -> bool:
+    """Whether a gap may have been filled rightly where the source has a record now: one that is too large is left out,
+    and the target may take larger ones by now; and what compaction took from one replica another one may still hold."""
+    return spec.policy.oversize is Oversize.SKIP or spec.source_compacts
+
+
 def _is_meant(spec: CopySpec, offset: int) -> Asking[bool]:
-    """Whether the target's marker there was meant for this very offset, by a link that leaves out records that are too
-    large: the target may take larger ones by now."""
-    if spec.policy.oversize is not Oversize.SKIP:
+    """Whether the target's marker there was meant for this very offset, and not for one before it."""
+    if not _may_be_meant(spec):
         return False
     answer = yield ReadTargetBatches(offset, offset + 1)
     assert isinstance(answer, Batches)
