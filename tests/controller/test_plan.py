@@ -9,6 +9,7 @@ import pytest
 from heliograph.cluster.admin import TopicConfig
 from heliograph.controller.plan import DEFAULT_MAX_MESSAGE_BYTES, Plan, plan
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight
+from heliograph.copier.target_takes import NO_TIME_LIMIT
 from heliograph.model.admission import LastBatch
 from heliograph.model.errors import ConfigError
 from heliograph.model.link import Link
@@ -210,6 +211,16 @@ def test_the_batch_limit_is_the_existing_targets_then_the_sources_then_kafkas() 
     ]:
         (copied,) = plan([observed]).copies
         assert copied.spec.max_batch_bytes == limit_bytes
+
+
+def test_a_copy_knows_which_times_the_target_takes_and_whether_its_source_is_compacted() -> None:
+    compacted = source_topic(config=config(cleanup_policy="compact,delete"))
+    limited = target_topic(message_timestamp_after_max_ms="5", message_timestamp_before_max_ms="7")
+    (copied,) = plan([snapshot(compacted, targets=[limited])]).copies
+    assert (copied.spec.after_max_ms, copied.spec.before_max_ms, copied.spec.source_compacts) == (5, 7, True)
+    (created,) = plan([snapshot(source_topic())]).copies  # a mirror creates topics that take all
+    assert created.spec.after_max_ms == created.spec.before_max_ms == NO_TIME_LIMIT
+    assert not created.spec.source_compacts
 
 
 @pytest.mark.parametrize("source_end", [None, 100])

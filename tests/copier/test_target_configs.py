@@ -1,18 +1,24 @@
-"""Configs of target topics that cannot be read any more while their partitions are copied (P6)."""
+"""Configs of target topics while their partitions are copied: those that cannot be read any more (P6), and what follows
+from those that can."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from heliograph.cluster.admin import TopicConfig
 from heliograph.copier import target_configs, vigil
 from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.copier.target_takes import AFTER_MAX
 from heliograph.model.errors import Disconnected
 from heliograph.model.events import Event, Trouble
+from heliograph.model.policy import DEFAULT_POLICY, Timestamps
+from heliograph.model.states import PartitionState
 
 from .lane_world import World, place, until, world, write
+from .source_batches import NOW_MS, batch
 
 TOPIC = "orders"
 DENIED = "its configs cannot be read: TOPIC_AUTHORIZATION_FAILED"
@@ -104,3 +110,20 @@ async def test_merged_batches_keep_to_what_the_target_topic_takes_as_of_the_last
             await until(lambda: it.is_copied(0))
             largest.append(max(each.header.size_bytes for each in log.batches[before:]))
         assert largest[0] <= 600 < largest[1] <= 1200
+
+
+async def test_times_and_sizes_that_the_topic_takes_by_now_are_kept() -> None:
+    """A link that clamps meets a limit that was lowered after it was planned."""
+    async with world() as it:
+        it.create(0)
+        limits = {"max.message.bytes": "500", "segment.bytes": "1000000", AFTER_MAX: "3600000"}
+        it.target.configs[TOPIC] = {**it.target.configs.get(TOPIC, {}), **limits}
+        clamps = replace(DEFAULT_POLICY, timestamps=Timestamps.CLAMP)
+        copy = it.assign(0, policy=clamps)
+        await until(lambda: copy.state is PartitionState.CAUGHT_UP)
+        await asyncio.sleep(0.2)
+        it.source.logs[place(0)].store(batch(0, 100, timestamp=NOW_MS + 86_400_000))
+        await until(lambda: it.is_copied(0))
+        headers = [stored.header for stored in it.target.logs[place(0)].batches]
+        assert max(header.size_bytes for header in headers) <= 500
+        assert max(header.max_timestamp for header in headers) < NOW_MS + 2 * 3_600_000
