@@ -487,6 +487,23 @@ def test_a_record_is_not_left_out_because_of_a_guess(kernels: Kernels) -> None:
     assert len(told(copy, Event.RECORD_SKIPPED)) == 1
 
 
+def test_a_record_larger_than_what_is_tried_and_than_the_memory_for_it_goes_when_all_is_free(
+    kernels: Kernels,
+) -> None:
+    copy = copy_of(spec_of(max_batch_bytes=10_000))
+    source = batch(0, 2, value_bytes=3000)
+    cramped(copy, source, merged_limit_bytes=100)
+    copy.take()
+    copy.refused(ErrorCode.MESSAGE_TOO_LARGE, "")
+    copy.synced(synced_at(0, state_ms=NOW_MS), NOW_MS)
+    cramped(copy, source, merged_limit_bytes=100)
+    target = Target(kernels, copy)
+    for _ in range(2):
+        target.run()
+        copy.recode()
+    assert target.offsets == [0, 1]
+
+
 def test_a_single_record_that_the_broker_refuses_is_left_out_where_that_is_allowed() -> None:
     copy = copy_of(replace(spec_of(), policy=SKIPS))
     give(copy, batch(0))

@@ -161,10 +161,10 @@ class Recoding:
         budget = first.hold.parcel.budget
         room_bytes = merging_room(budget, share)
         held_bytes = budget.merged_bytes if share is None else share.merged_bytes
-        batch_bytes = waiting.takes.batch_bytes
+        takes = waiting.takes
         if not held_bytes:
-            return max(room_bytes, batch_bytes)  # whatever it takes: else nobody would ever copy it
-        return room_bytes if room_bytes >= min(first.size_bytes, batch_bytes) else None
+            return max(room_bytes, takes.most_bytes)  # whatever it takes: else nobody would ever copy it
+        return room_bytes if room_bytes >= min(first.size_bytes, takes.batch_bytes) else None
 
     # -- small batches with log append time
 
