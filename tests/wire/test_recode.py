@@ -107,6 +107,13 @@ def records_of(kernels: Kernels, parts: Sequence[Part]) -> list[Seen]:
     return [each for part in parts if isinstance(part, Piece) for each in seen(decode(kernels, part.batch))]
 
 
+def read_by_kafka_python(batch: memoryview) -> list[Seen]:
+    return [
+        Seen(each.offset, each.timestamp, each.key, each.value, tuple(each.headers))
+        for each in DefaultRecordBatch(bytes(batch))
+    ]
+
+
 @given(data=st.data(), source=holed(), limit=st.none() | st.integers(150, 600))
 def test_pieces_and_holes_are_the_batch_from_an_offset_on(
     kernels: Kernels, data: st.DataObject, source: Holed, limit: int | None
@@ -143,6 +150,8 @@ def test_pieces_and_holes_are_the_batch_from_an_offset_on(
             assert header.max_timestamp == max(each.timestamp for each in records_of(kernels, [part]))
             assert part.clamped == 0
             assert limit is None or len(part.batch) <= limit
+            if source.codec in (Codec.NONE, Codec.GZIP):
+                assert read_by_kafka_python(part.batch) == records_of(kernels, [part])
 
 
 @given(source=holed(), earliest=st.none() | moments, latest=st.none() | moments)
