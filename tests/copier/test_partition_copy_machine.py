@@ -208,9 +208,8 @@ class AnyOrderOfReplies(RuleBasedStateMachine):
     def what_may_not_be_sent_yet_holds_no_memory(self) -> None:
         may_send = self.exclusive and self.clear
         waiting = [w for w in self.copy._waiting if isinstance(w, SourceBatch)]
-        old = [
-            w for w in waiting if w.perishable and not w.header.is_log_append_time
-        ]  # what stops it may wait
+        # What stops it may wait.
+        old = [w for w in waiting if w.perishable and w.header.producer_id != MIRRORED_BACK]
         assert may_send or not old
 
     @rule()
