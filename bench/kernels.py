@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable
 
 from bench.single_batch import single_batch
 from bench.values import orders
-from heliograph.wire.batch import Codec, read_header, rewrite, split_batches, verify_crc
+from heliograph.wire.batch import BatchHeader, Codec, read_header, rewrite, split_batches, verify_crc
 from heliograph.wire.compare import first_difference
+from heliograph.wire.compare_dense import dense_difference
 from heliograph.wire.decode import decode
-from heliograph.wire.filler import MOST_RECORDS, filler_batch, is_filler
+from heliograph.wire.dense import Dense, dense_batch
+from heliograph.wire.filler import MOST_RECORDS, filler_batch, is_filler, last_filler_offset
 from heliograph.wire.kernels.loading import Kernels, wait
 from heliograph.wire.merge import Merged, merge
 from heliograph.wire.runs import Run, split_runs
@@ -23,6 +25,7 @@ from heliograph.wire.runs import Run, split_runs
 ROUNDS = 7
 ANSWER_BATCHES = 4_000  # about 1 MB
 BATCHES_OF_A_SIZE = 64
+ONE_IN = 100  # offsets of a compacted log that hold a record
 SIZES = ((1, 2, 4, 8, 16, 21), (1, 4, 21, 42, 84, 168))  # compressed, and not
 LIMIT_BYTES = 1_000_000
 TIMESTAMP_MS = 1_700_000_000_000
@@ -103,6 +106,7 @@ def main() -> None:
         packed = list(split_runs(answer(ANSWER_BATCHES, codec)))
         rate(f"merge {codec.name.lower()}", lambda packed=packed: merge_all(kernels, packed))  # type: ignore[misc]
     print_filler()
+    print_dense(kernels)
     print_merge_costs(kernels)
     print_longest(kernels)
     print("microseconds to take an answer apart, by kernel and in Python:")
@@ -124,6 +128,63 @@ def print_filler() -> None:
     )
     print(f"  {'make one':<34} {MOST_RECORDS / made_s / 1e6:7,.0f}")
     print(f"  {'know one again':<34} {MOST_RECORDS / known_s / 1e6:7,.0f}")
+
+
+def print_dense(kernels: Kernels) -> None:
+    """What wire/dense.py says of itself."""
+    print(
+        f"dense batches of {MOST_RECORDS:,} offsets, one in {ONE_IN} with a record of 200 bytes of JSON:"
+        " bytes an offset; millions a second to make, to compare, to find the last filler; milliseconds to make:"
+    )
+    for codec in Codec:
+        source = sparse_source(codec)
+        dense = densify(kernels, source, codec)
+        made_s, compared_s, found_s = (
+            best(lambda source=source, codec=codec: densify(kernels, source, codec)),  # type: ignore[misc]
+            best(lambda source=source, dense=dense: compare(kernels, source, dense)),  # type: ignore[misc]
+            best(lambda dense=dense: find_filler(kernels, dense)),  # type: ignore[misc]
+        )
+        rates = "".join(f"{dense.next_offset / cost / 1e6:8.1f}" for cost in (made_s, compared_s, found_s))
+        size = len(dense.batch) / dense.next_offset
+        print(f"  {codec.name.lower():<7}{size:8.2f}{rates}{made_s * 1e3:8.1f}")
+
+
+def densify(kernels: Kernels, source: list[tuple[BatchHeader, memoryview]], codec: Codec) -> Dense:
+    dense = dense_batch(
+        kernels,
+        source,
+        first_offset=0,
+        next_offset=MOST_RECORDS,
+        filler_time_ms=TIMESTAMP_MS + 10**9,
+        codec=codec,
+        limit_bytes=LIMIT_BYTES,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+    )
+    assert dense is not None
+    return dense
+
+
+def compare(kernels: Kernels, source: list[tuple[BatchHeader, memoryview]], dense: Dense) -> None:
+    differs = dense_difference(kernels, dense.batch, source, first_offset=0, next_offset=dense.next_offset)
+    assert differs is None
+
+
+def find_filler(kernels: Kernels, dense: Dense) -> None:
+    assert last_filler_offset(kernels, read_header(dense.batch), dense.batch) == dense.next_offset - 1
+
+
+def sparse_source(codec: Codec) -> list[tuple[BatchHeader, memoryview]]:
+    """Each record in a batch of its own: what takes longest to read."""
+    value = orders()
+    batches = [
+        memoryview(
+            bytearray(single_batch(value(n)[:200], timestamp_ms=TIMESTAMP_MS + n, offset=n, codec=codec))
+        )
+        for n in range(0, MOST_RECORDS, ONE_IN)
+    ]
+    return [(read_header(batch), batch) for batch in batches]
 
 
 def print_longest(kernels: Kernels) -> None:

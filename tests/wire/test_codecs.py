@@ -75,6 +75,13 @@ def test_a_zstd_window_that_no_client_takes_is_refused() -> None:
         decompress(Codec.ZSTD, frame)
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_was_decompressed_stays_when_something_else_is(codec: Codec) -> None:
+    first = decompress(codec, compress(codec, b"first"))
+    second = decompress(codec, compress(codec, b"other"))
+    assert (bytes(first), bytes(second)) == (b"first", b"other")
+
+
 def test_raw_snappy_is_read_as_librdkafka_writes_it() -> None:
     assert decompress(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(LONG))) == LONG
 

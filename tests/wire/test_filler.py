@@ -13,10 +13,10 @@ from heliograph.model.errors import CorruptBatch
 from heliograph.wire.batch import Codec, read_header, verify_crc
 from heliograph.wire.filler import MOST_RECORDS, filler_batch, is_filler
 
-from .batches import TRANSACTIONAL, Record, encode_record, make_batch
+from .batches import TRANSACTIONAL, Record, make_batch
+from .sparse_logs import EMPTY, marked
 
 NOW_MS = 1_700_000_000_000
-EMPTY: Record = (None, None, ())
 COUNTS = (1, 2, 63, 64, 65, 8_191, 8_192, 8_193, 99_999, 100_000)
 
 
@@ -35,12 +35,6 @@ def built(records: list[Record], **changed: object) -> bytearray:
     """By the independent builder."""
     settings: dict[str, object] = {"codec": Codec.ZSTD, "compress": pack, "timestamp": NOW_MS, **changed}
     return make_batch(records, **settings)  # type: ignore[arg-type]
-
-
-def marked(delta: int) -> bytes:
-    """An empty record with the mark that no producer sets, in the byte of its attributes behind its size."""
-    record = encode_record(EMPTY, delta)
-    return record[:1] + b"H" + record[2:]
 
 
 def pack(payload: bytes) -> bytes:

@@ -10,6 +10,7 @@ allow is a `ProtocolError`, whatever the bytes are. The one thing that is kept i
     batch.py        the record batch's header: split, verify, rewrite in place; batch_layout.py: where its fields are
     runs.py         a fetch answer's batches, small ones together
     merge.py        a run made one batch; merge_plain.py, merge_compressed.py
+    dense.py        records and fillers (filler.py) made one batch without holes; compare_dense.py: against the source
     compare.py      whether two ranges of records are equal
     decode.py       a batch's records as columns
     recode.py       a batch made into others: from an offset on, without its holes, smaller, with other times

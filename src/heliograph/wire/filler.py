@@ -3,9 +3,8 @@
 Owns their bytes, and how they are known again. Must not know when offsets are to be filled. A record has neither key,
 value nor headers; in zstd, 100,000 of them take 0.6 bytes each. Their encoded form is made once; a batch of 100,000 is
 then made in 10 us, a copy and a checksum of 60 KB, and known again in 1 ms (one core of an Intel Xeon,
-`python -m bench.kernels`).
-
-    size | attributes 0x48 | timestamp delta 0 | offset delta | key -1 | value -1 | headers 0      all zigzag varints
+`python -m bench.kernels`). What a record is made of: wire/kernels/density.py. Fillers among other records are made by
+wire/dense.py, and known here, one by one.
 """
 
 from __future__ import annotations
@@ -21,16 +20,21 @@ from heliograph.model.errors import DecompressionLimit
 from heliograph.wire.batch import HEADER, BatchHeader, Codec
 from heliograph.wire.batch_layout import CRC_AT, CRC_FROM, HEADER_BYTES, LENGTH_COUNTS_FROM, MAGIC
 from heliograph.wire.codecs import compress, decompress
+from heliograph.wire.kernels.density import (
+    BROKEN,
+    FILLER_MARK,
+    FIXED_BYTES,
+    MOST_OFFSETS,
+    THREE_BYTES_FROM,
+    TWO_BYTES_FROM,
+)
+from heliograph.wire.kernels.loading import Kernels
+from heliograph.wire.plain import not_its_records, plain_batches
 
-MOST_RECORDS = 100_000  # a broker makes an object of each while it checks a batch
-
-# The attributes of a record, which the protocol has no use for and no producer sets: a batch of records that somebody
-# wrote without key and value is not taken for a filler.
-_MARK = 0x48
+MOST_RECORDS = MOST_OFFSETS
+_NO_LIMIT = 2**63 - 1
 _CRC = struct.Struct(">I")
-# How many bytes the offset deltas from one number to another take: zigzag leaves 6 bits of the first for the number.
-_WIDTHS = ((1, 0, 1 << 6), (2, 1 << 6, 1 << 13), (3, 1 << 13, MOST_RECORDS))
-_FIXED_BYTES = 6  # of a record: all but its offset delta
+_WIDTHS = ((1, 0, TWO_BYTES_FROM), (2, TWO_BYTES_FROM, THREE_BYTES_FROM), (3, THREE_BYTES_FROM, MOST_RECORDS))
 _LAST_BATCHES = 4  # a partition's last filler is smaller than the others: so many sizes are kept ready
 
 
@@ -39,7 +43,7 @@ def filler_batch(
 ) -> bytearray:
     """A batch of `count` records, ready to be produced."""
     assert 0 < count <= MOST_RECORDS, count
-    body = _compressed(count)
+    body = compressed_fillers(count)
     batch = bytearray(HEADER_BYTES + len(body))
     HEADER.pack_into(
         batch,
@@ -74,7 +78,7 @@ def is_filler(header: BatchHeader, view: memoryview) -> bool:
         or not header.is_dense
     ):
         return False
-    wanted = _records()[: _size_bytes(count)]
+    wanted = encoded_fillers()[: fillers_bytes(count)]
     compressed = view[HEADER_BYTES : header.size_bytes]
     try:
         # As bytes: views are compared byte by byte, which takes longer than to decompress them.
@@ -83,18 +87,50 @@ def is_filler(header: BatchHeader, view: memoryview) -> bool:
         return False
 
 
+def last_filler_offset(
+    kernels: Kernels,
+    header: BatchHeader,
+    view: memoryview,
+    *,
+    first_offset: int = 0,
+    next_offset: int = _NO_LIMIT,
+) -> int | None:
+    """The highest offset of [first_offset, next_offset) at which this whole batch of magic 2, of any codec, holds a
+    filler. Its checksum is the caller's business; what cannot be read is a `CorruptBatch`."""
+    count, last = _fillers(kernels, header, view, first_offset, next_offset)
+    return last if count else None
+
+
+def filler_offsets_count(kernels: Kernels, header: BatchHeader, view: memoryview) -> int:
+    """How many records of this batch are fillers; otherwise as above."""
+    return _fillers(kernels, header, view, 0, _NO_LIMIT)[0]
+
+
+def _fillers(
+    kernels: Kernels, header: BatchHeader, view: memoryview, first_offset: int, next_offset: int
+) -> tuple[int, int]:
+    if header.is_control or not header.records_count:
+        return 0, -1
+    plain = np.frombuffer(plain_batches([view]), np.uint8)
+    count, last = kernels.find_fillers(plain, first_offset, next_offset)
+    if count == BROKEN:
+        raise not_its_records(header.base_offset)
+    return count, last
+
+
 @lru_cache(maxsize=1 + _LAST_BATCHES)
-def _compressed(count: int) -> bytes:
-    return compress(Codec.ZSTD, _records()[: _size_bytes(count)])
+def compressed_fillers(count: int) -> bytes:
+    """By zstd, `count` records with offset deltas from 0 on."""
+    return compress(Codec.ZSTD, encoded_fillers()[: fillers_bytes(count)])
 
 
-def _size_bytes(count: int) -> int:
+def fillers_bytes(count: int) -> int:
     """Of the first `count` records."""
-    return sum((_FIXED_BYTES + width) * max(min(count, below) - least, 0) for width, least, below in _WIDTHS)
+    return sum((FIXED_BYTES + width) * max(min(count, below) - least, 0) for width, least, below in _WIDTHS)
 
 
 @lru_cache(maxsize=1)
-def _records() -> bytes:
+def encoded_fillers() -> bytes:
     """MOST_RECORDS of them, encoded: any number of the first ones is a batch's."""
     return b"".join(_records_between(*each).tobytes() for each in _WIDTHS)
 
@@ -102,9 +138,9 @@ def _records() -> bytes:
 def _records_between(width: int, least: int, below: int) -> npt.NDArray[np.uint8]:
     """Those whose offset deltas, in [least, below), take `width` bytes; a row each."""
     zigzag = np.arange(least, below, dtype=np.int64) * 2
-    rows = np.zeros((len(zigzag), _FIXED_BYTES + width), np.uint8)
-    rows[:, 0] = 2 * (_FIXED_BYTES - 1 + width)  # the size of what follows it
-    rows[:, 1] = _MARK
+    rows = np.zeros((len(zigzag), FIXED_BYTES + width), np.uint8)
+    rows[:, 0] = 2 * (FIXED_BYTES - 1 + width)  # the size of what follows it
+    rows[:, 1] = FILLER_MARK
     for nth in range(width):
         more = 0x80 if nth < width - 1 else 0
         rows[:, 3 + nth] = zigzag >> 7 * nth & 0x7F | more

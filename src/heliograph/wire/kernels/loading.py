@@ -29,6 +29,9 @@ class Kernels:
     carve: Callable[..., int]
     gather: Callable[..., int]
     convert: Callable[..., int]
+    densify: Callable[..., int]
+    find_fillers: Callable[..., tuple[int, int]]
+    match_dense: Callable[..., tuple[int, int]]
 
 
 _MODULES = {
@@ -39,6 +42,9 @@ _MODULES = {
     "carve": "carving",
     "gather": "converting",
     "convert": "converting",
+    "densify": "densifying",
+    "find_fillers": "fillers",
+    "match_dense": "dense_matching",
 }
 
 

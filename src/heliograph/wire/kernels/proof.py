@@ -14,6 +14,7 @@ import numpy.typing as npt
 from heliograph.wire.batch_layout import HEADER_BYTES
 from heliograph.wire.kernels import pieces, survey
 from heliograph.wire.kernels import progress as of
+from heliograph.wire.kernels.dense_proof import prove_dense
 from heliograph.wire.kernels.rows import BASE_OFFSET, BATCHES, COLUMNS, COUNT, VERIFIED
 from heliograph.wire.kernels.verdicts import DIFFERENT, EQUAL
 
@@ -58,6 +59,7 @@ def prove(kernels: Kernels) -> None:
     _demand("split", columns[:4, 0].tolist() == [0, 990, 66, -1])
     _prove_carving(kernels, data[_FIRST_BYTES:])
     _prove_converting(kernels)
+    prove_dense(kernels, data, _demand)
 
 
 def _prove_carving(kernels: Kernels, data: npt.NDArray[np.uint8]) -> None:
