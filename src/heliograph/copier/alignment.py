@@ -65,7 +65,7 @@ class Alignment:
             timestamp_ms=self._now_ms,
         )
         end = start.after(source_offsets=count, records=count)
-        return Append(start, end, 0, False, self._now_ms, memoryview(batch), _of_no_budget())
+        return Append(start, end, 0, False, self._now_ms, memoryview(batch), of_no_budget())
 
     def acknowledged(self, append: Append) -> None:
         self._kept_from = append.start.target
@@ -103,6 +103,6 @@ def _most_records(limit_bytes: int) -> int:
     return min(max((limit_bytes - BATCH_BYTES) // RECORD_BYTES, 1), MOST_RECORDS)
 
 
-def _of_no_budget() -> Hold:
+def of_no_budget() -> Hold:
     """Fillers are small, and a few at a time: they take no part in a lane's memory."""
     return Parcel(ByteBudget(0), 0).hold()

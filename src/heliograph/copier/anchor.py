@@ -15,7 +15,7 @@ from heliograph.model.errors import CorruptBatch, DecompressionLimit, PartitionS
 from heliograph.model.hints import AFRESH, RESUME
 from heliograph.model.policy import Timestamps
 from heliograph.model.states import StopReason
-from heliograph.wire.batch import MAGIC, payload_equal
+from heliograph.wire.batch import MAGIC, BatchHeader, payload_equal
 from heliograph.wire.compare import NOTHING, Allowed, first_difference
 from heliograph.wire.kernels.loading import loaded
 from heliograph.wire.old_messages import plain_batch
@@ -45,10 +45,15 @@ def compare_anchor(spec: CopySpec, last: Batch, source: LogSpan, target: LogSpan
         if found is None:
             return batches.headers[-1].leader_epoch if batches.headers else -1
         differs_at = found
-    raise PartitionStop(
+    raise differs(header, differs_at)
+
+
+def differs(header: BatchHeader, offset: int) -> PartitionStop:
+    """The target's last batch is not the source's at this offset."""
+    return PartitionStop(
         StopReason.ANCHOR,
         f"the target's last batch [{header.base_offset}, {header.next_offset}) differs from the source's records at"
-        f" offset {differs_at}",
+        f" offset {offset}",
         hint=f"the source was truncated or recreated, or the target changed: compare both topics; {AFRESH}",
     )
 

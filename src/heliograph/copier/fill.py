@@ -47,11 +47,12 @@ class Fill(NamedTuple):
     end: Position
     attempt: int
     repair: bool
+    alone: bool = False  # others may have something else there
 
     @property
     def exclusive(self) -> bool:
         """Also where attempts are used up: the last one may be anybody's."""
-        return self.repair or self.attempt >= LAST_ATTEMPT
+        return self.repair or self.alone or self.attempt >= LAST_ATTEMPT
 
 
 class Stretch(NamedTuple):

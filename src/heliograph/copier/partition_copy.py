@@ -20,6 +20,7 @@ from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.copier.alignment import FILLER, Alignment, Filler
 from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.budget import Parcel, Share
+from heliograph.copier.building import Building
 from heliograph.copier.changes import Changes
 from heliograph.copier.clearance import CLEAR, Clearance
 from heliograph.copier.fill import Fill, Filling
@@ -110,6 +111,7 @@ class PartitionCopy:
         self._filling = Filling(spec.fill_way)
         self._alignment: Alignment | None = None  # until the target begins where the source does
         self._stray_to: int | None = None  # up to there the target shows fillers again that were deleted
+        self._building: Building | None = None  # while the target topic is being built
         self._losses = Losses(spec)
         self._waits = Waits()
         self._suspicions = Suspicions()
@@ -161,6 +163,9 @@ class PartitionCopy:
         wanted = self.flowing and not self.held_back and not self._waiting.left_old
         if self._alignment is not None and not (self.durable and self._alignment.is_filled(self.durable)):
             return None
+        built = self._building is not None and not self._building.fills(self._sending)
+        if built and self._alignment is None:
+            return None  # what is behind the last hole waits until the topic is built
         if self._losses.under_way(self._sending.source):
             return None  # behind them the source may hold nothing either by the time that they are filled
         return self._waiting.fetch_offset if wanted else None
@@ -169,6 +174,8 @@ class PartitionCopy:
         """What may be taken now; a perishable batch under an exclusive lease only."""
         if self._alignment is not None:
             return self._peek_filler(self._alignment)
+        if self._building is not None:
+            return self._peek_built(self._building)
         head = self._waiting.head
         if head is None or self.phase not in SENDING:
             return None
@@ -194,6 +201,10 @@ class PartitionCopy:
     def _recode(self) -> None:
         """What is next, if it cannot go as it is. To be called whenever something else is next."""
         self._moved[self] = None
+        if self._building is not None:
+            if self._alignment is None:
+                self._building.prepare(self._waiting, self._sending, self._aim_bytes)
+            return
         changes = self._recoding.run(self._waiting, self._sending.source, self._share, self._wall_ms)
         for changed in changes:
             if (skipped := self._changes.skipped(changed)) is not None:
@@ -217,6 +228,14 @@ class PartitionCopy:
             return None
         return None if self.phase is Phase.PROBE and self._in_flight else FILLER
 
+    def _peek_built(self, building: Building) -> Filler | None:
+        if self.phase not in SENDING:
+            return None
+        found = building.peek()
+        if found is None or ((self.phase is Phase.PROBE or found.perishable) and self._in_flight):
+            return None
+        return None if found.perishable and not self._clearance.clear else found
+
     def take(self, room_bytes: int = 0) -> Append:
         """Take what `peek` showed, and what may be merged with it into so many bytes; its answer must come through
         `appended`, `refused` or `lost`."""
@@ -233,6 +252,8 @@ class PartitionCopy:
     def _take_next(self, room_bytes: int) -> Append:
         if self._alignment is not None:
             return self._alignment.take(self._sending, self.spec, self._aim_bytes)
+        if self._building is not None:
+            return self._building.take()
         return self._merging.take(self._waiting, self._sending, room_bytes, self._share) or pass_through(
             self._waiting.pop(self._sending.source), self._sending, self.spec
         )
@@ -268,7 +289,7 @@ class PartitionCopy:
         """A gap is next that only we may fill, and not before all is clear."""
         if self._clearance.clear or self.phase not in SENDING or self._in_flight:
             return False
-        return self._waiting.is_contested(self._sending.source)
+        return self._next_gap() is not None and self._waiting.is_contested(self._sending.source)
 
     @property
     def awaits_lease(self) -> bool:
@@ -293,11 +314,24 @@ class PartitionCopy:
         self._alignment.deleted(before_offset)
         if self._alignment.over:
             self._alignment = None
+            if self._building is not None:
+                self._begin_building(self._building)
+
+    def _begin_building(self, building: Building) -> None:
+        """The target is aligned, or needed no alignment."""
+        if building.fills(self._sending):
+            self._recode()
+        else:
+            self._waiting.drop()
+            self._waiting.start(self._sending.source, leader_epoch=-1)
+            self._mark_last_hole(building)
 
     def aligning(self, now: float) -> Aligning | None:
         """How many offsets of how many a new target partition has been given; None: it is aligned."""
-        if self._alignment is None or self.durable is None:
+        if self.durable is None:
             return None
+        if self._alignment is None:
+            return self._building.progress(self.durable, now) if self._building is not None else None
         return self._alignment.progress(self.durable.target, now)
 
     # -- gaps (copier/fill.py)
@@ -306,8 +340,15 @@ class PartitionCopy:
         """The gap that is next, once no answer is due, if there is an attempt to fill it with, or none is needed."""
         if self.phase not in SENDING or self._in_flight or self._alignment is not None:
             return None
-        next_offset = self._waiting.gap(self._sending.source)
-        return None if next_offset is None else self._filling.plan(self._sending, next_offset)
+        next_offset = self._next_gap()
+        fill = None if next_offset is None else self._filling.plan(self._sending, next_offset)
+        return fill if fill is None or self._building is None else fill._replace(alone=True)
+
+    def _next_gap(self) -> int | None:
+        """Where the gap ends that is next. Of a topic that is built only the last offset of the last hole is one."""
+        if self._building is not None and self._building.marker(self._sending) is None:
+            return None
+        return self._waiting.gap(self._sending.source)
 
     def _must_be_clear(self, fill: Fill | None) -> bool:
         """Whether appends that may still be on their way must be over first: an old batch that nobody compares any
@@ -329,7 +370,7 @@ class PartitionCopy:
         """A gap is next, and the driver must reserve an attempt to fill it with."""
         if self.phase not in SENDING or self._filling.has_attempt:
             return False
-        return self._waiting.gap(self._sending.source) is not None
+        return self._next_gap() is not None
 
     @property
     def gaps_filled(self) -> bool:
@@ -434,9 +475,21 @@ class PartitionCopy:
         if found.align_to is not None:
             assert now_ms is not None
             self._alignment = Alignment(found.align_to, now_ms)
+        self._building = None
+        if self.spec.builds:
+            assert now_ms is not None
+            self._building = Building(self.spec, found.build_to, now_ms)
+            if self._alignment is None:
+                self._begin_building(self._building)
         self._lose(found.lost_to)
         self._heard = False
         self._enter(Happening.SYNCED)
+
+    def _mark_last_hole(self, building: Building) -> None:
+        """All is filled but the last offset of the last hole: a gap, which gets a marker."""
+        marker_to = building.marker(self._sending)
+        if marker_to is not None and self.settled and not self._waiting:
+            self._waiting.lose(marker_to, contested=True)
 
     def _lose(self, lost_to: int | None) -> None:
         """What is lost and accepted becomes a gap. In whatever way it is filled, an attempt must be granted after
@@ -478,7 +531,9 @@ class PartitionCopy:
             self._doubt_state(now_ms)
         self._exclusive = exclusive
         self._set_takes()
-        self._waiting.take_in(reply, parcel, self._share, now_ms, old_may_go=exclusive and self.clear)
+        # Among fillers, which are of today, old records are not perishable.
+        old_may_go = (exclusive and self.clear) or self._building is not None
+        self._waiting.take_in(reply, parcel, self._share, now_ms, old_may_go=old_may_go)
         self._recode()
         self._confirm_alignment()
         self._stop_if_blocked()
@@ -496,7 +551,8 @@ class PartitionCopy:
         self._moved[self] = None
         self._exclusive = exclusive
         if not exclusive:
-            self._waiting.leave_old(self._sending.source)
+            if self._building is None:
+                self._waiting.leave_old(self._sending.source)
         elif self._clearance.clear:
             self._waiting.left_old = False
 
@@ -739,6 +795,8 @@ class PartitionCopy:
             self._alignment.acknowledged(append)
             if self._alignment.is_filled(append.end):
                 self._waiting.start(append.end.source, leader_epoch=-1)
+        if self._building is not None and self._alignment is None and self.settled:
+            self._begin_building(self._building)
         self._state_ms = append.max_timestamp
         self._enter(Happening.ACKED_OLD if append.perishable else Happening.ACKED)
         self._stop_if_blocked()
@@ -752,7 +810,10 @@ class PartitionCopy:
         """Once all before it is there: then the copy is as long as it can be."""
         if self._in_flight or self.phase not in SENDING:
             return
-        why = self._waiting.blocked_by(self._sending.source)
+        if self._building is not None:
+            why = self._building.problem or (None if self._waiting else self._waiting.obstacle)
+        else:
+            why = self._waiting.blocked_by(self._sending.source)
         if why is not None:
             self.stop(why)
 
@@ -806,6 +867,8 @@ class PartitionCopy:
             return None
         if self._gap() is not None:
             return None  # all that it lacks is a lease
+        if self._building is not None and not self._building.fills(self._sending):
+            return None  # the driver's turn
         if self.awaits_recoding:
             # What holds the memory is on its way to the target.
             return BoundBy.TARGET if self._recoding.awaits is Awaited.MEMORY else None
@@ -818,6 +881,8 @@ class PartitionCopy:
         if self.phase is Phase.STOPPED:
             return PartitionState.STOPPED
         if self.phase is Phase.RESYNC or self.durable is None or self._alignment is not None:
+            return PartitionState.ALIGNING
+        if self._building is not None:
             return PartitionState.ALIGNING
         caught_up = self._heard and self.durable.source >= self.source_end
         return PartitionState.CAUGHT_UP if caught_up else PartitionState.COPYING

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from heliograph.copier.batches import Append, SourceBatch, SourceGap
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.copier.target_takes import TargetTakes
-from heliograph.model.errors import CorruptBatch, PartitionStop
-from heliograph.model.hints import REMIRROR, THEN_RESUME
+from heliograph.model.errors import CorruptBatch, DecompressionLimit, PartitionStop
+from heliograph.model.hints import AFRESH, THEN_RESUME
 from heliograph.model.position import Position
 from heliograph.model.producer_id import mirrored_from
 from heliograph.model.states import StopReason
@@ -126,7 +126,7 @@ def pass_through(waiting: SourceBatch, start: Position, spec: CopySpec) -> Appen
     return Append(start, end, records, waiting.perishable, header.max_timestamp, batch, waiting.hold)
 
 
-def corrupt(problem: CorruptBatch) -> PartitionStop:
+def corrupt(problem: CorruptBatch | DecompressionLimit) -> PartitionStop:
     return PartitionStop(
         StopReason.CORRUPT,
         f"the source holds a corrupt batch: {problem.message}",
@@ -147,8 +147,7 @@ def too_many_holes(first_offset: int, next_offset: int) -> PartitionStop:
         f"the source holds no records at offsets [{first_offset}, {next_offset}): to fill {offsets} offsets that"
         f" compaction has emptied would take {offsets / _MARKERS_PER_S:.0f} s or more, and more than {MOST_HOLES} in a"
         " row are not filled",
-        hint="exclude the topic; or, if the mirror may begin behind this gap, set `start` to a later time and copy the"
-        f" topic again from there (the command shows what is lost and asks first): {REMIRROR}",
+        hint=f"a compacted topic that is new on the target is built with such gaps; {AFRESH}",
         first_offset=first_offset,
         next_offset=next_offset,
     )

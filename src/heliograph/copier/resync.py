@@ -23,10 +23,14 @@ from dataclasses import dataclass
 from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.cluster.log_reads import LogSpan, ProducerState
 from heliograph.copier.anchor import compare_anchor
+from heliograph.copier.dense_anchor import compare_dense_anchor
+from heliograph.copier.last_hole import last_hole_end
 from heliograph.copier.own_markers import OwnMarkers
+from heliograph.copier.passage import corrupt
 from heliograph.copier.questions import (
     Asking,
     FenceFills,
+    LoadKernels,
     ReadProducers,
     ReadSourceBatch,
     ReadSourceLog,
@@ -53,12 +57,14 @@ from heliograph.model.admission import (
     admit_partition,
     goal_of,
 )
-from heliograph.model.errors import PartitionStop
+from heliograph.model.errors import CorruptBatch, DecompressionLimit, PartitionStop
 from heliograph.model.fill_way import FillWay
 from heliograph.model.hints import AFRESH
+from heliograph.model.policy import Isolation
 from heliograph.model.position import Position
 from heliograph.model.states import StopReason
 from heliograph.wire.batch import BatchHeader
+from heliograph.wire.kernels.loading import loaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +74,8 @@ class Synced:
     `marks`: what markers that filled gaps here have used up. `align_to`: up to there the target holds fillers, or is to
     be given them (copier/alignment.py). `fillers_end`: up to there are fillers that came back
     (copier/stray_fillers.py). `lost_to`: up to there the source's offsets are gone, and that is accepted
-    (copier/losses.py)."""
+    (copier/losses.py). `build_to`: where the last hole ends that compaction made at the source, for a topic that is
+    being built (copier/building.py); None: there is none behind the position."""
 
     position: Position
     state_ms: int | None = None
@@ -77,6 +84,7 @@ class Synced:
     align_to: int | None = None
     fillers_end: int | None = None
     lost_to: int | None = None
+    build_to: int | None = None
 
 
 def resynchronise(spec: CopySpec, *, gaps_filled: bool = False) -> Asking[Synced]:
@@ -111,6 +119,9 @@ def _resynchronise(spec: CopySpec, producer: FillProducer | None, *, gaps_filled
     marks = marks_of(spec, producers, target.end)
     goal = goal_of(spec.begin_at, source.start)
     fillers_last = tail.data is not None and holds_filler(tail.data)
+    building = spec.builds and target.end > goal  # fillers are among its records then
+    if building:
+        fillers_last = False
     facts = PartitionFacts(
         source_start=source.start,
         source_end=source.end,
@@ -132,11 +143,13 @@ def _resynchronise(spec: CopySpec, producer: FillProducer | None, *, gaps_filled
         raise verdict.as_stop()
     source_epoch = -1
     if tail.data is not None and not (fillers_last and tail.data[0].next_offset <= goal):
-        source_epoch = yield from compare_anchor(spec, tail.data, source, target)
+        compare = compare_dense_anchor if building else compare_anchor
+        source_epoch = yield from compare(spec, tail.data, source, target)
     if tail.markers_from < target.end:
         source_epoch = yield from check_gap(spec, source, tail.markers_from, target.end)
     assert isinstance(verdict, Admitted)
-    fillers_end = yield from stray_fillers_end(goal, target, tail)
+    fillers_end = None if spec.builds else (yield from stray_fillers_end(goal, target, tail))
+    build_to = (yield from _last_hole(spec, source, verdict.position, goal)) if spec.builds else None
     return Synced(
         position=verdict.position,
         state_ms=own.last_timestamp if own else None,
@@ -145,7 +158,19 @@ def _resynchronise(spec: CopySpec, producer: FillProducer | None, *, gaps_filled
         align_to=verdict.align_to,
         fillers_end=fillers_end if verdict.align_to is None else None,
         lost_to=verdict.lost_to,
+        build_to=build_to,
     )
+
+
+def _last_hole(spec: CopySpec, source: LogSpan, position: Position, goal: int) -> Asking[int | None]:
+    yield LoadKernels()  # without them no batch of records and fillers can be made
+    kernels, committed = loaded(), spec.policy.isolation is Isolation.READ_COMMITTED
+    assert kernels is not None
+    first_offset = max(position.source, goal)
+    try:
+        return (yield from last_hole_end(kernels, first_offset, source.high_watermark, committed=committed))
+    except (CorruptBatch, DecompressionLimit) as problem:
+        raise corrupt(problem) from problem
 
 
 def _aligns(tail: Tail, source: LogSpan, target: LogSpan, goal: int) -> Asking[bool]:

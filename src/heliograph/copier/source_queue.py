@@ -82,10 +82,10 @@ class SourceQueue:
         self.last_epoch = leader_epoch
         self.obstacle = None
 
-    def lose(self, next_offset: int) -> None:
+    def lose(self, next_offset: int, *, contested: bool = False) -> None:
         """What comes next, up to there, is gone from the source and not to be waited for: a gap like any other."""
         assert not self._batches
-        self._batches.append(SourceGap(self.fetch_offset, next_offset))
+        self._batches.append(SourceGap(self.fetch_offset, next_offset, contested))
         self.fetch_offset = next_offset
 
     def take_in(
@@ -241,6 +241,12 @@ class SourceQueue:
             waiting = self._first()
             self.size_bytes -= waiting.size_bytes - len(made.rest.view)
             self._batches[0] = waiting._replace(run=made.rest)
+        self._way = None
+
+    def taken_to(self, next_offset: int) -> None:
+        """All offsets up to there were taken, whatever held them; a batch that ends later stays."""
+        while self._batches and _end_of(self._batches[0]) <= next_offset:
+            self._let_go(self._batches.popleft())
         self._way = None
 
     def pop(self, next_offset: int) -> SourceBatch:

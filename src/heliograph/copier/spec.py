@@ -64,6 +64,8 @@ class CopySpec:
     `begin_at`: the source offset that a new target partition begins at, though the source may still hold records before
     it; the first of a batch. None: where the source's log starts. It is resolved once, and is durable before any lane
     gets it: lanes that align one partition to different goals would delete each other's records.
+    `builds`: the target topic is being built (copier/building.py): holes that compaction made at the source are filled
+    with records that brokers remove again.
     `accepted_loss`: source offsets, as a half-open range, that an operator has accepted to lose; `policy.on_loss` says
     what is to be done about all others.
     """
@@ -83,6 +85,7 @@ class CopySpec:
     policy: LinkPolicy = DEFAULT_POLICY
     gaps_filled: bool = False
     aligns: bool = True
+    builds: bool = False
     begin_at: int | None = None
     accepted_loss: tuple[int, int] | None = None
     fill_way: FillWay = FillWay.MARKERS

@@ -280,9 +280,9 @@ def _begin(facts: PartitionFacts) -> Admitted | Refused:
     if at < goal and not facts.aligns:
         return Refused(
             reason=StopReason.LOG_START,
-            message=f"the mirror is to begin at offset {goal}: a new mirror of a compacted topic that begins above 0 is"
-            " not built yet",
-            hint="exclude the topic for now",
+            message=f"the mirror is to begin at offset {goal}, and the target topic is compacted: what is before that"
+            " cannot be left out in it",
+            hint=AFRESH,
         )
     return _admitted(facts, align_to=goal if goal > 0 else None)
 

@@ -45,6 +45,8 @@ class Event(StrEnum):
     SPARK_ERROR = "spark_error"
     SPARK_ARCHIVE = "spark_archive"
     TOPIC_CREATED = "topic_created"
+    TOPIC_FILLED = "topic_filled"
+    TOPIC_BUILT = "topic_built"
     TOPIC_MISSING = "topic_missing"
     CLUSTER_AWAY = "cluster_away"
     PLAN_WARNING = "plan_warning"
@@ -76,6 +78,8 @@ _FOR_INFORMATION = frozenset(
         Event.STANDBY,
         Event.LANE_UP,
         Event.TOPIC_CREATED,
+        Event.TOPIC_FILLED,
+        Event.TOPIC_BUILT,
         Event.COMMAND,
         Event.PAUSED,
         Event.RESUMED,

@@ -64,6 +64,7 @@ class StopReason(StrEnum):
     UNSUPPORTED = "unsupported"
     PREFLIGHT = "preflight"
     LEDGER = "ledger"
+    BUILD = "build"
     # this machine lacks something
     KERNELS = "kernels"
 
@@ -77,6 +78,7 @@ CONDITIONS = frozenset(
         StopReason.UNSUPPORTED,
         StopReason.PREFLIGHT,
         StopReason.LEDGER,
+        StopReason.BUILD,
         StopReason.KERNELS,
     }
 )

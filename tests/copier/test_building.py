@@ -1,0 +1,150 @@
+"""A compacted partition on a target that is being built: records at their offsets, fillers in the holes, a marker at
+the end of the last hole; and nothing behind that before the topic is built."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from heliograph.copier.batches import Append
+from heliograph.copier.building import BACKDATED_MS, FILLED, FILLING
+from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.model.states import PartitionState, StopReason
+from heliograph.wire.batch import Codec, read_header, verify_crc
+from heliograph.wire.decode import decode
+from heliograph.wire.filler import filler_offsets_count
+from heliograph.wire.kernels.loading import Kernels, wait
+from tests.wire.logs import seen
+
+from .source_batches import NOW_MS, NOW_S, OLD_MS, batch, give, holed, spec_of, synced_at
+
+GZIP = int(Codec.GZIP)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernels() -> Kernels:
+    return wait()
+
+
+def building(build_to: int | None, at: int = 0) -> PartitionCopy:
+    copy = PartitionCopy(replace(spec_of(), builds=True), 1 << 20)
+    copy.synced(synced_at(at, state_ms=NOW_MS, build_to=build_to), NOW_MS)
+    return copy
+
+
+def take(copy: PartitionCopy) -> Append:
+    assert copy.peek() is not None
+    append = copy.take()
+    copy.appended(append.start.target)
+    return append
+
+
+def held(kernels: Kernels, append: Append) -> list[int]:
+    """The offsets at which it has a record of the source."""
+    header = read_header(append.batch)
+    verify_crc(header, append.batch)
+    assert header.is_dense
+    assert header.records_count == append.end.target - append.start.target
+    found = seen(decode(kernels, append.batch))
+    return [append.start.target + record.offset for record in found if record.key is not None]
+
+
+def test_holes_get_fillers_and_records_keep_their_offsets(kernels: Kernels) -> None:
+    copy = building(build_to=20)
+    give(copy, holed(0, [1, 4], 9), holed(12, [0, 3], 5), batch(20, 3))
+    append = take(copy)
+    assert (append.start.target, append.end.target, append.records) == (0, 19, 4)
+    assert held(kernels, append) == [1, 4, 12, 15]
+    header = read_header(append.batch)
+    assert filler_offsets_count(kernels, header, append.batch) == 15
+    assert (header.base_sequence, header.base_timestamp) == (0, NOW_MS - BACKDATED_MS)
+
+
+def test_the_last_offset_of_the_last_hole_gets_a_marker_under_a_lease_of_its_own() -> None:
+    copy = building(build_to=20)
+    give(copy, holed(0, [1, 4], 9), batch(20, 3))
+    take(copy)
+    assert copy.peek() is None
+    assert copy.wants_attempt
+    copy.attempt_granted(0)
+    fill = copy.fill_due()
+    assert fill is not None
+    assert (fill.start.source, fill.end.source, fill.exclusive) == (19, 20, True)
+    assert copy.wants_exclusion
+    copy.begin_fill(fill)
+    copy.filled_to(20)
+    copy.fill_over()
+    assert copy.durable == fill.end
+    assert (copy.durable.target, copy.durable.sequence) == (20, 19)  # a marker takes no sequence number
+
+
+def test_behind_the_last_hole_nothing_is_fetched_or_sent_before_the_topic_is_built() -> None:
+    copy = building(build_to=10, at=10)  # somebody has put the marker there
+    assert (copy.fetch_offset(), copy.peek(), copy.wants_attempt) == (None, None, False)
+    aligning = copy.aligning(NOW_S)
+    assert aligning is not None
+    assert (copy.state, aligning.phase) == (PartitionState.ALIGNING, FILLED)
+
+
+def test_a_source_without_holes_has_nothing_to_fill() -> None:
+    copy = building(build_to=None)
+    assert copy.fetch_offset() is None
+    aligning = copy.aligning(NOW_S)
+    assert aligning is not None
+    assert aligning.phase == FILLED
+
+
+def test_who_resumes_goes_on_where_the_target_ends_also_inside_of_a_source_batch(kernels: Kernels) -> None:
+    copy = building(build_to=20, at=3)
+    give(copy, holed(0, [1, 4], 9), batch(20))
+    append = take(copy)
+    assert (append.start.sequence, held(kernels, append)) == (3, [4])
+
+
+def test_old_records_among_fillers_need_no_exclusive_lease() -> None:
+    copy = building(build_to=20)
+    give(copy, holed(0, [1, 4], 9, timestamp=OLD_MS), batch(20, timestamp=OLD_MS))
+    peeked = copy.peek()
+    assert peeked is not None
+    assert not peeked.perishable
+    assert take(copy).max_timestamp == NOW_MS - BACKDATED_MS
+
+
+def test_old_records_without_a_hole_among_them_are_perishable() -> None:
+    copy = building(build_to=200_000)
+    give(copy, batch(0, 50, timestamp=OLD_MS))
+    peeked = copy.peek()
+    assert peeked is not None
+    assert peeked.perishable
+
+
+def test_the_codec_is_the_source_s_and_batches_of_another_one_stand_apart(kernels: Kernels) -> None:
+    copy = building(build_to=40)
+    give(copy, holed(0, [1], 9, codec=GZIP), holed(10, [2], 9), batch(40))
+    first, second = take(copy), take(copy)
+    assert [read_header(each.batch).attributes for each in (first, second)] == [GZIP, 0]
+    assert (held(kernels, first), held(kernels, second)) == ([1], [12])
+
+
+def test_a_corrupt_batch_stops_the_partition_and_is_not_filled_over() -> None:
+    copy = building(build_to=20)
+    damaged = holed(0, [1, 4], 9)
+    damaged[-1] ^= 1
+    give(copy, damaged, batch(20))
+    assert copy.stopped is not None
+    assert copy.stopped.reason is StopReason.CORRUPT
+
+
+def test_progress_is_told() -> None:
+    copy = building(build_to=20)
+    first = copy.aligning(NOW_S)
+    give(copy, holed(0, [1], 9), batch(20))
+    take(copy)
+    second = copy.aligning(NOW_S + 1)
+    assert first is not None
+    assert second is not None
+    assert [(each.phase, each.done, each.total) for each in (first, second)] == [
+        (FILLING, 0, 20),
+        (FILLING, 19, 20),
+    ]
