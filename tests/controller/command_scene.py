@@ -13,6 +13,8 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.properties import parse_properties
 from heliograph.controller.act import Made
 from heliograph.controller.board import Board
+from heliograph.controller.builds import Builds
+from heliograph.controller.cleaning import Cleaning, Shown
 from heliograph.controller.commands import Commands
 from heliograph.controller.lane_keeper import LaneKeeper
 from heliograph.controller.ledger import Ledger
@@ -38,6 +40,7 @@ from .observed import (
     LINK,
     NYC_ID,
     SF_ID,
+    config,
     mirrored_sight,
     partition,
     snapshot,
@@ -67,6 +70,8 @@ class PlayedTopic(FakeClusters):
         self.away: list[HeliographError] = []  # what the next looks at metadata end with
         self.has_source = True
         self.played_link = LINK
+        self.source_own: dict[str, str] = {}
+        self.altered: list[Mapping[str, str | None]] = []  # changes of configs
         self.creation_code = 0  # what a broker says of creating it
         self.appears = ""  # the id of a topic that somebody else creates right behind a deletion
 
@@ -74,7 +79,8 @@ class PlayedTopic(FakeClusters):
         self.observations += 1
         await self._step("observe")
         sights = self.sights if self.topic_id == FIRST else [self._new(sight) for sight in self.sights]
-        source = source_topic(TOPIC, sights, topic_id=self.source_topic_id)
+        own = self.source_own
+        source = source_topic(TOPIC, sights, topic_id=self.source_topic_id, config=config(own, **own))
         target = target_topic(TOPIC, len(sights), topic_id=self.topic_id, own=self.own)
         sources = [source] if self.has_source else []
         return snapshot(*sources, link=self.played_link, targets=[target] if self.topic_id else [])
@@ -106,6 +112,14 @@ class PlayedTopic(FakeClusters):
         if topic_id == self.topic_id:
             self.topic_id, self.own = self.appears, {}
 
+    async def alter(self, _client: ClusterClient, _topic: str, changes: Mapping[str, str | None]) -> None:
+        await asyncio.sleep(0)
+        if self.fails:
+            raise self.fails.pop(0)
+        self.altered.append(changes)
+        both = {**self.own, **changes}
+        self.own = {key: value for key, value in both.items() if value is not None}
+
     async def may_create(
         self, _client: ClusterClient, shapes: Mapping[str, Any]
     ) -> dict[str, tuple[int, str]]:
@@ -121,6 +135,18 @@ class PlayedTopic(FakeClusters):
             self.steps.append("created")
             self.topic_id, self.own = SECOND, dict(creation.shape.configs)
         return Made(new=new)
+
+
+class PlayedCleaning:
+    def __init__(self, cleaned: asyncio.Event) -> None:
+        self._cleaned = cleaned
+
+    async def prepare(self) -> None:
+        await asyncio.sleep(0)
+
+    async def until_clean(self, show: Shown) -> None:
+        show(0, 1)
+        await self._cleaned.wait()
 
 
 class Scene:
@@ -155,6 +181,16 @@ class Scene:
         self.commands = Commands(
             self.topic.made, self.roles, self.board, self.restart, self.remirror, self.outbox
         )
+        self.cleaned = asyncio.Event()  # brokers have removed all fillers
+        self.builds = Builds(
+            self.topic.made,
+            self.roles,
+            self.board,
+            self.restart,
+            self.outbox,
+            alter=self.topic.alter,
+            make_cleaning=lambda *_: cast(Cleaning, PlayedCleaning(self.cleaned)),
+        )
         self.operator = Ledger(self.topic.logs)
         self._elect = elect
         self._settling: asyncio.Task[None] | None = None
@@ -164,12 +200,15 @@ class Scene:
     def _of_role(self, event: RoleEvent) -> None:
         match event:
             case Prepared(link, todo):
-                self.board.adopt(link, todo.copies, todo.refusals, todo.left, todo.awaited, todo.paused)
+                others = (todo.left, todo.awaited, todo.paused, todo.cleaning)
+                self.board.adopt(link, todo.copies, todo.refusals, *others)
                 self.keeper.adopt(link, todo.copies, clock_of_waits())
                 self.roles.grant(link)
                 self.commands.ready(link)
+                self.builds.ready(todo)
             case StoodDown(link):
                 self.commands.stood_down(link)
+                self.builds.stood_down(link)
                 self.keeper.drop(link)
             case Commanded(command):
                 self.commands.take(command)
@@ -196,6 +235,7 @@ class Scene:
     async def __aexit__(self, *_: object) -> None:
         assert self._settling is not None
         await self.commands.aclose()
+        await self.builds.aclose()
         await self.roles.aclose()
         self._settling.cancel()
         with contextlib.suppress(asyncio.CancelledError):

@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from heliograph.cluster.admin import TopicConfig
+from heliograph.controller.build_settings import BuildPhase, phase_of, with_build
 from heliograph.controller.plan import DEFAULT_MAX_MESSAGE_BYTES, Plan, plan
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight
 from heliograph.copier.target_takes import NO_TIME_LIMIT
 from heliograph.model.admission import LastBatch
 from heliograph.model.errors import ConfigError
+from heliograph.model.hints import REMIRROR
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.policy import DEFAULT_POLICY, Oversize, TopicPolicy
@@ -71,13 +73,27 @@ def test_a_topic_that_another_run_holds_is_left_to_it_neither_judged_nor_created
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_compacted_log_is_not_aligned_whether_its_topic_or_the_brokers_say_that_it_is_compacted(
+def test_a_compacted_log_is_built_whether_its_topic_or_the_brokers_say_that_it_is_compacted(
     known: bool,
 ) -> None:
     topic = source_topic(sights=[source_sight(5, 10)], config=config(cleanup_policy="compact"))
     made = plan([snapshot(topic, target_defaults={"cleanup.policy": "compact"} if known else {})])
-    assert why_refused(made) is StopReason.LOG_START
-    assert made.creations == ()
+    (copy,) = made.copies
+    assert (copy.spec.builds, copy.spec.aligns, copy.align_to) == (True, True, 5)
+    (creation,) = made.creations
+    assert phase_of(creation.shape.configs) is BuildPhase.FILLING
+
+
+def test_a_topic_that_is_being_cleaned_is_given_to_no_lane_and_one_that_is_built_is_copied() -> None:
+    compact = {"cleanup.policy": "compact"}
+    topic = source_topic(sights=[mirrored_sight(source_end=10, target_end=5)], config=config(compact))
+    building = with_build(compact)
+    filling = plan([snapshot(topic, targets=[target_topic(own=building)])])
+    assert [copy.spec.builds for copy in filling.copies] == [True]
+    cleaned = plan([snapshot(topic, targets=[target_topic(own={**building, **compact})])])
+    assert (len(cleaned.copies), len(cleaned.cleaning), cleaned.partitions) == (0, 1, 1)
+    built = plan([snapshot(topic, targets=[target_topic(own=compact)])])
+    assert [copy.spec.builds for copy in built.copies] == [False]
 
 
 def test_a_topic_is_created_with_the_retention_of_its_sources_brokers() -> None:
@@ -294,10 +310,14 @@ def test_a_source_log_that_starts_above_zero_is_mirrored_into_a_new_target() -> 
     assert len(plan([observed]).copies) == 1
 
 
-def test_a_compacted_log_that_starts_above_zero_is_refused() -> None:
+def test_a_compacted_log_that_starts_above_zero_is_refused_where_its_topic_is_there_already() -> None:
     """Its records cannot be deleted, and so it cannot be aligned."""
-    compacted = source_topic(sights=[source_sight(5, 100)], config=config({"cleanup.policy": "compact"}))
-    assert why_refused(plan([snapshot(compacted)])) is StopReason.LOG_START
+    compact = {"cleanup.policy": "compact"}
+    sight = PartitionSight(source=span(5, 100), source_end=100, target=span(0, 0))
+    topic = source_topic(sights=[sight], config=config(compact))
+    made = plan([snapshot(topic, targets=[target_topic(own=compact)])])
+    assert why_refused(made) is StopReason.LOG_START
+    assert REMIRROR in made.refusals[0].why.hint
 
 
 def test_a_source_cluster_that_is_its_own_target_is_refused_partition_by_partition() -> None:
@@ -330,10 +350,8 @@ def test_a_topic_whose_configs_cannot_be_read_is_refused_alone(side: str) -> Non
 
 def test_a_topic_whose_partitions_are_all_refused_is_not_created() -> None:
     """Otherwise an empty topic would be left on the target that nobody asked for."""
-    observed = snapshot(
-        source_topic(sights=[source_sight(5, 100)], config=config({"cleanup.policy": "compact"}))
-    )
-    assert plan([observed]).creations == ()
+    long_named = replace(LINK, naming="x" * 250 + "{topic}")
+    assert plan([snapshot(source_topic(), link=long_named)]).creations == ()
 
 
 # -- warnings

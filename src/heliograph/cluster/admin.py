@@ -17,6 +17,8 @@ from kafka.protocol.admin import (
     DeleteTopicsResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 
 from heliograph.cluster.at_most import at_most
@@ -25,6 +27,7 @@ from heliograph.cluster.messages import raise_for, unpacking
 from heliograph.model.errors import BrokerRefused, Disconnected, RequestFailed
 from heliograph.wire.error_codes import ErrorCode
 
+_SET, _UNSET = 0, 1  # what is to be done with a config
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 DYNAMIC_TOPIC_CONFIG = 1  # config_source of a value that was set on the topic itself
@@ -107,6 +110,32 @@ async def create_topic(
         detail = f" ({result.error_message})" if result.error_message else ""
         raise BrokerRefused(f"topic {name} cannot be created: {code}{detail}", code=result.error_code)
     return not result.error_code
+
+
+async def alter_topic_configs(
+    client: ClusterClient, topic: str, changes: Mapping[str, str | None], *, validate_only: bool = False
+) -> None:
+    """Set these configs of a topic, and no others; None: the brokers' default. `BrokerRefused` carries the broker's
+    own words."""
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+    wanted = resource(
+        resource_type=TOPIC_RESOURCE,
+        resource_name=topic,
+        configs=[
+            resource.AlterableConfig(
+                name=key, config_operation=_UNSET if value is None else _SET, value=value
+            )
+            for key, value in sorted(changes.items())
+        ],
+    )
+    request = IncrementalAlterConfigsRequest(resources=[wanted], validate_only=validate_only)
+    response = await call_any(client, request, IncrementalAlterConfigsResponse)
+    with unpacking(f"configs of topic {topic}"):
+        result = response.responses[0]
+        code, detail = int(result.error_code), result.error_message
+    if code:
+        words = f"topic {topic}: its configs cannot be changed: {ErrorCode.name_of(code)}"
+        raise BrokerRefused(f"{words} ({detail})" if detail else words, code=code)
 
 
 async def delete_topic(client: ClusterClient, topic_id: str) -> None:

@@ -6,8 +6,10 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from heliograph.controller.build_settings import BuildPhase
 from heliograph.controller.plan import (
     AwaitPartition,
+    CleanPartition,
     CopyPartition,
     LeavePartition,
     PausePartition,
@@ -16,7 +18,7 @@ from heliograph.controller.plan import (
 from heliograph.model.events import Event
 from heliograph.model.hints import hint_for
 from heliograph.model.partition import MirrorPartition
-from heliograph.model.partition_status import PartitionStatus
+from heliograph.model.partition_status import Aligning, PartitionStatus
 from heliograph.model.states import BoundBy, PartitionState
 
 RATE_WINDOW_S = 5.0
@@ -52,6 +54,7 @@ class Board:
         refusals: Iterable[RefusePartition],
         awaited: Iterable[AwaitPartition] = (),
         paused: Iterable[PausePartition] = (),
+        cleaning: Iterable[CleanPartition] = (),
         *,
         planned: bool = True,
     ) -> None:
@@ -70,6 +73,8 @@ class Board:
             self._put(_awaited(each))
         for wish in paused:
             self._put(_paused(wish))
+        for each_cleaned in cleaning:
+            self._put(_cleaning(each_cleaned))
 
     def _put(self, row: PartitionStatus) -> None:
         """In the place of the one that there was, if any."""
@@ -136,6 +141,7 @@ class Board:
         left: Iterable[LeavePartition] = (),
         awaited: Iterable[AwaitPartition] = (),
         paused: Iterable[PausePartition] = (),
+        cleaning: Iterable[CleanPartition] = (),
         *,
         written: bool = False,
     ) -> list[RefusePartition]:
@@ -146,7 +152,13 @@ class Board:
             self._uncount(key)
             self._stopped.pop(key, None)
             del self.rows[key]
-        for row in (*map(_pending, copies), *map(_left, left), *map(_awaited, awaited)):
+        planned = (
+            *map(_pending, copies),
+            *map(_left, left),
+            *map(_awaited, awaited),
+            *map(_cleaning, cleaning),
+        )
+        for row in planned:
             self._put(_continued(known.get(row.partition), row, anew=written))
         told = []
         for each in paused:
@@ -165,14 +177,21 @@ class Board:
         refusals: Iterable[RefusePartition] = (),
         paused: Iterable[PausePartition] = (),
         awaited: Iterable[AwaitPartition] = (),
+        cleaning: Iterable[CleanPartition] = (),
     ) -> None:
         """Partitions that no lane has, as an operator wants them or a plan has found them now: also those that were
         stopped."""
-        waiting = (*map(_paused, paused), *map(_awaited, awaited))
+        waiting = (*map(_paused, paused), *map(_awaited, awaited), *map(_cleaning, cleaning))
         rows = (*map(_pending, copies), *map(_refused, refusals), *waiting)
         for row in rows:
             self._seen[row.partition] = NOTHING
             self._put(_continued(self.rows.get(row.partition), row, anew=True))
+
+    def cleaned(self, partition: MirrorPartition, replicas: int) -> None:
+        """So many of its replicas hold no filler any more."""
+        row = self.rows.get(partition)
+        if row is not None and row.aligning is not None and row.lane is None:
+            self._put(row._replace(aligning=row.aligning._replace(replicas_clean=replicas)))
 
     def lane_waits(self, partitions: Iterable[MirrorPartition], trouble: str, hint: str) -> None:
         """Their lane has not come up yet; what stopped keeps its own words."""
@@ -303,6 +322,18 @@ def _awaited(awaited: AwaitPartition) -> PartitionStatus:
         trouble=awaited.message,
         event=Event.TOPIC_MISSING,
         hint=awaited.command,
+    )
+
+
+def _cleaning(each: CleanPartition) -> PartitionStatus:
+    end = each.next_offset or 0
+    return PartitionStatus(
+        partition=each.partition,
+        state=PartitionState.ALIGNING,
+        next_offset=end,
+        source_end=each.goal or 0,
+        goal=each.goal,
+        aligning=Aligning(BuildPhase.CLEANING, end, end, replicas_clean=0),
     )
 
 

@@ -107,13 +107,21 @@ class LinkLedger:
         fields = {"way": str(way), "offsets_per_s": round(offsets_per_s, 1), "at": _now()}
         return Row(name=name, term=0, fields=fields)
 
-    def of_topic(self, target_topic: str, source_topic: str, source_topic_id: str) -> Row:
-        fields = {
+    def of_topic(
+        self,
+        target_topic: str,
+        source_topic: str,
+        source_topic_id: str,
+        by_hand: Mapping[str, str] | None = None,
+    ) -> Row:
+        """`by_hand`: configs that somebody has set on it, and that it gets when it is built."""
+        fields: dict[str, Any] = {
             "link": self._link,
             "source_topic": source_topic,
             "source_topic_id": source_topic_id,
             "target_topic_id": self.target_id(target_topic),
             "since": _now(),
+            **({"configs": dict(by_hand)} if by_hand else {}),
         }
         return self.row(TopicPartition(target_topic, WHOLE_TOPIC), RowKind.TOPIC, fields)
 

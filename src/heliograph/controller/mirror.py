@@ -18,6 +18,7 @@ from typing import Any
 
 from heliograph.controller.balance import cap_lanes, lane_count
 from heliograph.controller.board import Board
+from heliograph.controller.builds import Builds
 from heliograph.controller.cells import Mark
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.commands import Commands
@@ -79,6 +80,10 @@ log = logging.getLogger("heliograph")
 MirrorEvent = LaneEvent | RoleEvent
 
 
+def _has_work(todo: Plan) -> bool:
+    return bool(todo.copies or todo.refusals or todo.paused or todo.cleaning)
+
+
 class Mirror:
     """One run. `on_tick(mirror)` is called a few times a second, for displays. `age_s`: how long the process has been
     running already. `outbox`: through which operators are told; by default the log is all that listens."""
@@ -112,6 +117,7 @@ class Mirror:
         self._marks: dict[str, Mapping[MirrorPartition, Mark]] = {}  # and how their last holders left them
         self._keeper: LaneKeeper | None = None
         self._commands: Commands | None = None
+        self._builds: Builds | None = None
         self._writer: EventWriter | None = None
         self._ledgers: Mapping[str, LedgerSight] = {}  # by link, as of the first plan
         self._clusters = clusters or Clusters(settings)
@@ -175,13 +181,13 @@ class Mirror:
         if todo is None:
             return
         self._times.reached(Step.PLANNED)
-        self.board = Board(todo.copies, todo.refusals, todo.awaited, todo.paused)
+        self.board = Board(todo.copies, todo.refusals, todo.awaited, todo.paused, todo.cleaning)
         self._tell_missing(todo.awaited)
         self._tell_refused(todo.refusals)
         if self._stop.is_set():
             return
         waits = bool(todo.paused) and not self._until_caught_up  # until an operator resumes them
-        wanted = bool(todo.copies) or waits or self._is_anything_wanted(todo)
+        wanted = bool(todo.copies or todo.cleaning) or waits or self._is_anything_wanted(todo)
         self._ends_by_itself = self._until_caught_up or not wanted
         if wanted or self._is_anything_unrecorded(todo):
             self._roles = self._elect()
@@ -200,7 +206,7 @@ class Mirror:
                 if warning not in told:
                     self.outbox.tell(Event.PLAN_WARNING, warning)
                 told.add(warning)
-            if todo is not None and (todo.copies or todo.refusals or todo.paused or self._until_caught_up):
+            if todo is not None and (_has_work(todo) or self._until_caught_up):
                 return todo
             self._show_missing(todo.awaited if todo else ())
             self._on_tick(self)
@@ -267,7 +273,14 @@ class Mirror:
         assert self._commands is not None
         written = self._roles.ledgers.of(link) is not None
         adopted = self.board.adopt(
-            link, todo.copies, todo.refusals, todo.left, todo.awaited, todo.paused, written=written
+            link,
+            todo.copies,
+            todo.refusals,
+            todo.left,
+            todo.awaited,
+            todo.paused,
+            todo.cleaning,
+            written=written,
         )
         self._tell_refused(adopted)
         self._tell_missing(todo.awaited)
@@ -281,6 +294,7 @@ class Mirror:
         self._marks[link] = marks
         self._record_refusals(link, todo.refusals)
         self._commands.ready(link)
+        self._builds_of_run.ready(todo)
 
     def _record_refusals(self, link: str, refusals: Iterable[RefusePartition]) -> None:
         """Those that need an operator, and stay until one has spoken."""
@@ -292,6 +306,7 @@ class Mirror:
         assert self._keeper is not None
         assert self._commands is not None
         self._commands.stood_down(link)
+        self._builds_of_run.stood_down(link)
         self._adopted.pop(link, None)
         self._marks.pop(link, None)
         if active is not None:
@@ -336,13 +351,24 @@ class Mirror:
             count=count,
             now=clock_of_waits(),
         )
-        self._commands = self._take_commands(self._keeper)
+        restart = Restart(self.board, self._keeper)
+        self._commands = self._take_commands(self._keeper, restart)
+        self._builds = Builds(self._clusters, self._elected, self.board, restart, self.outbox)
         log.info("%d partition(s) on %d lane(s)", partitions, count)
         engine.start(count)
 
-    def _take_commands(self, keeper: LaneKeeper) -> Commands:
+    @property
+    def _elected(self) -> LinkRoles:
         assert self._roles is not None
-        restart = Restart(self.board, keeper)
+        return self._roles
+
+    @property
+    def _builds_of_run(self) -> Builds:
+        assert self._builds is not None
+        return self._builds
+
+    def _take_commands(self, keeper: LaneKeeper, restart: Restart) -> Commands:
+        assert self._roles is not None
         remirror = Remirror(
             self._clusters,
             self._roles,
@@ -451,6 +477,7 @@ class Mirror:
         for progress in rows:
             self.board.report(lane, progress)
             self._fill_rates.report(progress)
+            self._builds_of_run.report(progress)
 
     def _record_rates(self, *, over: bool = False) -> None:
         for link, rate in self._fill_rates.due(clock_of_waits(), over=over):
@@ -494,6 +521,8 @@ class Mirror:
         try:
             if self._commands is not None:
                 await self._commands.aclose()
+            if self._builds is not None:
+                await self._builds.aclose()
             if self._engine is not None:
                 drained = await self._drain(self._engine)
                 self._record_rates(over=True)

@@ -10,12 +10,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from heliograph.controller.build_settings import BuildPhase
 from heliograph.controller.finding import Finding
 from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
 from heliograph.controller.recorded_plan import gone_since, paused_by, refuse_by_ledger
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.controller.topic_config import TargetShape, creation_line
-from heliograph.controller.verdict import can_align, judge, shape_for, target_configs
+from heliograph.controller.verdict import build_phase, can_align, creation_shape, judge, target_configs
 from heliograph.copier.spec import STATE_LASTS_MS, CopySpec, is_guarded, margin_for, merged_limit
 from heliograph.copier.target_takes import time_limits
 from heliograph.model.admission import Admitted, Refused, TopicFacts, admit_topic
@@ -109,6 +110,15 @@ class PausePartition:
     words: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanPartition:
+    """All its offsets are filled, and brokers remove the fillers: no lane has it. Offsets as in `CopyPartition`."""
+
+    partition: MirrorPartition
+    next_offset: int | None
+    goal: int | None
+
+
 HeldBy = Callable[[Link, str], Holder | None]
 RecordedOf = Callable[[LinkSnapshot], Recorded]
 
@@ -122,10 +132,12 @@ class Plan:
     left: tuple[LeavePartition, ...] = ()
     awaited: tuple[AwaitPartition, ...] = ()
     paused: tuple[PausePartition, ...] = ()
+    cleaning: tuple[CleanPartition, ...] = ()
 
     @property
     def partitions(self) -> int:
-        return len(self.copies) + len(self.refusals) + len(self.awaited) + len(self.paused)
+        held = (self.copies, self.refusals, self.awaited, self.paused, self.cleaning)
+        return sum(map(len, held))
 
 
 def plan(
@@ -165,6 +177,7 @@ def plan(
         left=tuple(left),
         awaited=tuple(made.awaited),
         paused=tuple(made.paused),
+        cleaning=tuple(made.cleaning),
     )
 
 
@@ -177,6 +190,7 @@ class _Making:
     refusals: list[RefusePartition] = field(default_factory=list)
     awaited: list[AwaitPartition] = field(default_factory=list)
     paused: list[PausePartition] = field(default_factory=list)
+    cleaning: list[CleanPartition] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -235,7 +249,7 @@ def _plan_topic(
     policy = link.policy_of(topic.name)
     max_batch_bytes = int(configs.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
     after_max_ms, before_max_ms = time_limits(configs)
-    shape = shape_for(snapshot, topic)
+    shape, building = creation_shape(snapshot, topic), build_phase(snapshot, topic)
     wanted = False
     for number, sight in topic.partitions.items():
         partition = MirrorPartition(link.name, topic.name, target_name, number)
@@ -254,6 +268,7 @@ def _plan_topic(
             margin_ms=margin_for(snapshot.flight_s),
             policy=policy,
             aligns=can_align(configs),
+            builds=building is BuildPhase.FILLING,
             gaps_filled=recorded.gaps_filled(partition.target, target_id),
             begin_at=recorded.begin(partition.target, topic.topic_id, policy.start),
             accepted_loss=recorded.accepted_loss(partition.target, target_id),
@@ -278,6 +293,10 @@ def _plan_topic(
             made.paused.append(_pause(partition, sight, why_paused))
         elif isinstance(verdict, Refused):
             made.refusals.append(RefusePartition(partition=partition, why=verdict))
+        elif building is BuildPhase.CLEANING:
+            made.cleaning.append(
+                CleanPartition(partition=partition, next_offset=_seen_offset(sight), goal=sight.source_end)
+            )
         elif target is None and not link.create_topics:
             command = creation_line(snapshot.target_servers, target_name, shape)
             made.awaited.append(_await(partition, sight, verdict, command))

@@ -22,7 +22,7 @@ from heliograph.cluster.rights import (
 )
 from heliograph.controller.finding import Finding, Side, listed
 from heliograph.controller.snapshot import LinkSnapshot, SourceTopic
-from heliograph.controller.verdict import shape_for
+from heliograph.controller.verdict import build_phase, creation_shape
 from heliograph.model.errors import BrokerRefused
 from heliograph.model.events import Severity
 from heliograph.model.link import Link
@@ -87,6 +87,7 @@ async def check_target(side: Side, snapshot: LinkSnapshot, groups: Iterable[str]
     """`groups`: those that the link's driver is a member of."""
     rights = await read_topic_rights(side.client, snapshot.targets)
     findings = judge_topics(side, TARGET_RIGHTS, rights)
+    findings += _check_built_topics(side, snapshot, rights)
     findings += await _check_new_topics(side, snapshot)
     denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
     barred = [group for group in groups if await try_heartbeat(side.client, group) == denied]
@@ -98,6 +99,25 @@ async def check_target(side: Side, snapshot: LinkSnapshot, groups: Iterable[str]
             Right.DESCRIBE_CONFIGS, Resource.CLUSTER, severity=Severity.WARNING, consequence=why
         )
     return findings
+
+
+def _check_built_topics(
+    side: Side, snapshot: LinkSnapshot, rights: Mapping[str, TopicRights]
+) -> list[Finding]:
+    """Compacted topics that are being built are given other settings by and by. Of those that are not there yet no
+    broker tells."""
+    building = [
+        snapshot.link.target_topic(topic.name)
+        for topic in snapshot.sources
+        if build_phase(snapshot, topic) is not None
+    ]
+    lacking = [
+        name
+        for name in building
+        if name in rights and (held := rights[name].held) is not None and Right.ALTER_CONFIGS not in held
+    ]
+    why = "the compacted topic is built with settings of its own first, and then given the source's"
+    return side.lacks(Right.ALTER_CONFIGS, Resource.TOPIC, lacking, consequence=why)
 
 
 async def _check_new_topics(side: Side, snapshot: LinkSnapshot) -> list[Finding]:
@@ -149,7 +169,7 @@ async def _check_creation(
 
 
 def _shape(snapshot: LinkSnapshot, topic: SourceTopic) -> tuple[int, int, Mapping[str, str]]:
-    shape = shape_for(snapshot, topic)
+    shape = creation_shape(snapshot, topic)
     return shape.partitions, shape.replication_factor, shape.configs
 
 

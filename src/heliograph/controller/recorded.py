@@ -188,6 +188,11 @@ class Recorded:
         fields = self._state.fields(self.topic_name(topic, RowKind.TOPIC))
         return "" if fields is None else _text(fields, "target_topic_id")
 
+    def set_by_hand(self, topic: str) -> Mapping[str, str]:
+        """Configs of this target topic that somebody has set, and that it gets when it is built."""
+        fields = self._state.fields(self.topic_name(topic, RowKind.TOPIC)) or {}
+        return dict(fields.get("configs") or {})
+
     def is_topic(self, topic: str, source_topic_id: str, target_topic_id: str) -> bool:
         """Whether it is written down that this source topic is mirrored to this target topic."""
         fields = self._state.fields(self.topic_name(topic, RowKind.TOPIC))

@@ -28,6 +28,7 @@ from heliograph.cluster.grants import Resource, Right, grant_line
 from heliograph.cluster.log_reads import read_span
 from heliograph.cluster.rights import try_creating
 from heliograph.controller.act import Made, create
+from heliograph.controller.build_settings import phase_of, with_build
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.link_roles import LinkRoles
@@ -36,7 +37,7 @@ from heliograph.controller.recorded import Recorded, Remirroring
 from heliograph.controller.remirror_cost import NO_IDS, begin_again, lost_in, lost_of, set_by_hand
 from heliograph.controller.restart import Restart
 from heliograph.controller.snapshot import LinkSnapshot
-from heliograph.controller.verdict import shape_for
+from heliograph.controller.verdict import creation_shape
 from heliograph.model.admission import AS_THEY_ARE, Refused
 from heliograph.model.clock import clock_of_waits, time_of_day
 from heliograph.model.command import Command, Outcome
@@ -177,7 +178,8 @@ class Remirror:
         kinds = (RowKind.STOP, RowKind.LOSS, RowKind.GAPS)
         rows = [row for key in keys for kind in kinds for row in ledger.removed(key.target, kind)]
         # In the place of the former one's, and not removed: rows of lower terms would count again.
-        return [*rows, ledger.of_topic(topic, source_topic, snapshot.sources[0].topic_id)]
+        source_id = snapshot.sources[0].topic_id
+        return [*rows, ledger.of_topic(topic, source_topic, source_id, doing.configs)]
 
     async def _observe(self, link: str, source_topic: str) -> LinkSnapshot:
         snapshot = await self._clusters.observe_link(link, [source_topic])
@@ -231,7 +233,7 @@ class Remirror:
 
     async def _check_rights(self, link: str, snapshot: LinkSnapshot, topic: str) -> None:
         """Who may delete a topic and not create it must not begin. Brokers tell that also of one that is there."""
-        client, shape = self._clusters.target(link), shape_for(snapshot, snapshot.sources[0])
+        client, shape = self._clusters.target(link), creation_shape(snapshot, snapshot.sources[0])
         wanted = {topic: (shape.partitions, shape.replication_factor, shape.configs)}
         code, words = (await self._may_create(client, wanted)).get(topic, (0, ""))
         if ErrorCode.denies(code):
@@ -281,8 +283,9 @@ class Remirror:
     async def _create(
         self, link: str, snapshot: LinkSnapshot, key: MirrorPartition, doing: Remirroring
     ) -> None:
-        client, plain = self._clusters.target(link), shape_for(snapshot, snapshot.sources[0])
-        shape = replace(plain, configs={**plain.configs, **doing.configs})
+        client, plain = self._clusters.target(link), creation_shape(snapshot, snapshot.sources[0])
+        # What was set by hand does not go before what a topic is built with.
+        shape = replace(plain, configs={**plain.configs, **doing.configs, **_building(plain.configs)})
         try:
             made = await self._create_topic(
                 client, CreateTopic(link=link, topic=key.target_topic, shape=shape)
@@ -333,6 +336,10 @@ class Remirror:
                 target_topic=key.target_topic,
             )
         )
+
+
+def _building(configs: Mapping[str, str]) -> Mapping[str, str]:
+    return with_build(configs) if phase_of(configs) is not None else {}
 
 
 def _beginnings(ledger: LinkLedger, snapshot: LinkSnapshot, keys: Sequence[MirrorPartition]) -> list[Row]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from heliograph.controller.board import Board
 from heliograph.controller.lane_keeper import LaneKeeper
 from heliograph.controller.link_ledger import LinkLedger
-from heliograph.controller.plan import PausePartition, Plan
+from heliograph.controller.plan import CleanPartition, PausePartition, Plan, RefusePartition
 from heliograph.controller.recorded_stops import rows_of_stops
 from heliograph.model.admission import Refused
 from heliograph.model.partition import MirrorPartition
@@ -38,12 +38,27 @@ class Restart:
             ]
         )
 
+    async def put_to_cleaning(self, keys: Iterable[MirrorPartition]) -> None:
+        """Take these from their lanes: brokers have to remove their fillers."""
+        keys, rows = list(keys), self._board.rows
+        await self._keeper.release(keys)
+        self._board.adopt_again(
+            cleaning=[
+                CleanPartition(partition=key, next_offset=rows[key].next_offset, goal=rows[key].source_end)
+                for key in keys
+            ]
+        )
+
+    def refuse(self, refusals: Iterable[RefusePartition]) -> None:
+        """These stop; no lane has them."""
+        self._board.adopt_again(refusals=refusals)
+
     async def take_back(self, keys: Iterable[MirrorPartition]) -> None:
         """The same of what is stopped or paused, and stays so until `begin`."""
         await self._keeper.release(list(keys))
 
     def begin(
-        self, todo: Plan, keys: Iterable[MirrorPartition], ledger: LinkLedger
+        self, todo: Plan, keys: Iterable[MirrorPartition], ledger: LinkLedger | None
     ) -> dict[MirrorPartition, Refused]:
         """Give these to lanes; those that the plan refuses, which is written down, and why."""
         wanted = set(keys)
@@ -51,7 +66,10 @@ class Restart:
         refusals = [each for each in todo.refusals if each.partition in wanted]
         paused = [each for each in todo.paused if each.partition in wanted]
         awaited = [each for each in todo.awaited if each.partition in wanted]
-        self._board.adopt_again(copies, refusals, paused, awaited)
+        cleaning = [each for each in todo.cleaning if each.partition in wanted]
+        self._board.adopt_again(copies, refusals, paused, awaited, cleaning)
         self._keeper.extend(copies, created={creation.topic for creation in todo.creations})
-        ledger.record(rows_of_stops(ledger, [each for each in refusals if each.why.reason not in CONDITIONS]))
+        if ledger is not None:
+            kept = [each for each in refusals if each.why.reason not in CONDITIONS]
+            ledger.record(rows_of_stops(ledger, kept))
         return {each.partition: each.why for each in refusals}

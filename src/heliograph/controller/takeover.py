@@ -199,6 +199,7 @@ def _held(snapshot: LinkSnapshot, todo: Plan) -> list[MirrorPartition]:
     keys = [copy.spec.partition for copy in todo.copies]
     keys += [each.partition for each in todo.refusals if each.why.reason is not StopReason.PREFLIGHT]
     keys += [each.partition for each in todo.paused]
+    keys += [each.partition for each in todo.cleaning]
     partitions = {name: target.partitions for name, target in snapshot.targets.items()}
     return [
         key
@@ -214,6 +215,7 @@ def _topics(todo: Plan) -> set[str]:
     keys += [each.partition for each in todo.refusals]
     keys += [each.partition for each in todo.awaited]
     keys += [each.partition for each in todo.paused]
+    keys += [each.partition for each in todo.cleaning]
     return {key.target_topic for key in keys}
 
 

@@ -7,8 +7,10 @@ them again at every resynchronisation.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 
+from heliograph.controller.build_settings import BuildPhase, is_compacted, phase_of, with_build
 from heliograph.controller.recorded import Recorded
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic
 from heliograph.controller.topic_config import TargetShape, shape_target
@@ -33,12 +35,29 @@ def shape_for(snapshot: LinkSnapshot, topic: SourceTopic) -> TargetShape:
     )
 
 
+def creation_shape(snapshot: LinkSnapshot, topic: SourceTopic) -> TargetShape:
+    """How it is created: one that is compacted is built first (build_settings.py)."""
+    shape = shape_for(snapshot, topic)
+    return (
+        replace(shape, configs=with_build(shape.configs)) if is_compacted(topic.config.effective) else shape
+    )
+
+
 def target_configs(snapshot: LinkSnapshot, topic: SourceTopic) -> Mapping[str, str]:
     """Of its target topic: as it is, or as it would be created."""
     target = snapshot.targets.get(snapshot.link.target_topic(topic.name))
     if target is not None:
         return target.config.effective
-    return {**snapshot.target_defaults, **shape_for(snapshot, topic).configs}
+    return {**snapshot.target_defaults, **creation_shape(snapshot, topic).configs}
+
+
+def build_phase(snapshot: LinkSnapshot, topic: SourceTopic) -> BuildPhase | None:
+    """How far its target topic is that is built; one that is not there begins with its fillers. None: it is not built,
+    or not any more."""
+    target = snapshot.targets.get(snapshot.link.target_topic(topic.name))
+    if not is_compacted(topic.config.effective):
+        return None
+    return BuildPhase.FILLING if target is None else phase_of(target.config.own)
 
 
 def can_align(configs: Mapping[str, str]) -> bool:

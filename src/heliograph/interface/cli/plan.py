@@ -12,6 +12,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from heliograph.controller.build_settings import BuildPhase
 from heliograph.interface.cli import logs, output
 from heliograph.interface.cli.config_path import ConfigArgument, ConfigOption
 from heliograph.interface.config_file import find_config, read_settings
@@ -86,6 +87,7 @@ def document_of(planned: Plan, links: Sequence[Link], gaps: Mapping[str, GapFill
         refused: Refused | None = None,
         awaited: AwaitPartition | None = None,
         paused: PausePartition | None = None,
+        build: BuildPhase | None = None,
         **seen: int | None,
     ) -> Any:
         hint = hint_for(partition, refused.hint) if refused else awaited.command if awaited else None
@@ -101,6 +103,7 @@ def document_of(planned: Plan, links: Sequence[Link], gaps: Mapping[str, GapFill
             "refused": refused.message if refused else None,
             "pending": awaited.message if awaited else None,
             "paused": paused.words if paused else None,
+            "build": str(build) if build else None,
             "hint": hint,
         }
 
@@ -118,7 +121,13 @@ def document_of(planned: Plan, links: Sequence[Link], gaps: Mapping[str, GapFill
         ],
         "partitions": [
             *(
-                row(c.spec.partition, next_offset=c.next_offset, backlog=c.backlog, align_to=c.align_to)
+                row(
+                    c.spec.partition,
+                    build=BuildPhase.FILLING if c.spec.builds else None,
+                    next_offset=c.next_offset,
+                    backlog=c.backlog,
+                    align_to=c.align_to,
+                )
                 for c in planned.copies
             ),
             *(
@@ -126,6 +135,10 @@ def document_of(planned: Plan, links: Sequence[Link], gaps: Mapping[str, GapFill
                 for a in planned.awaited
             ),
             *(row(p.partition, paused=p, next_offset=p.next_offset) for p in planned.paused),
+            *(
+                row(c.partition, build=BuildPhase.CLEANING, next_offset=c.next_offset)
+                for c in planned.cleaning
+            ),
             *(row(r.partition, refused=r.why) for r in planned.refusals),
         ],
         "warnings": list(planned.warnings),
@@ -178,6 +191,9 @@ def _action(row: dict[str, Any], *, new: bool) -> str:
     steps = ["create"] if new else []
     if row["align_to"] is not None:
         steps.append(f"align to {row['align_to']:,}")
+    if row["build"]:
+        built = "build" if row["build"] == BuildPhase.FILLING else "let brokers remove fillers"
+        steps.append(f"{built} (compacted: keep consumers off until it is copied)")
     return ", ".join([*steps, "copy"])
 
 

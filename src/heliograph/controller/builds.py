@@ -1,0 +1,241 @@
+"""Compacted topics whose offsets are all filled: brokers are made to remove the fillers, and the topic becomes like any
+other.
+
+    every partition filled ─▶ lanes let go ─▶ the source's cleanup.policy ─▶ no replica holds a filler (cleaning.py)
+    ─▶ the source's settings ─▶ planned anew, given to lanes
+
+Each step can be taken again by whoever holds the topic next, by what the settings show (build_settings.py). Only
+the holder changes them: its lease is asked for right before each request. Until the end nothing is copied to the topic,
+so that nothing but the built part is compacted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from heliograph.cluster.admin import alter_topic_configs
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.grants import Resource, Right, grant_line
+from heliograph.controller.board import Board
+from heliograph.controller.build_settings import BuildPhase, cleaning_changes, last_changes
+from heliograph.controller.cleaning import CleanerIdle, Cleaning
+from heliograph.controller.clusters import Clusters
+from heliograph.controller.link_roles import LinkRoles
+from heliograph.controller.plan import Plan, RefusePartition
+from heliograph.controller.restart import Restart
+from heliograph.controller.snapshot import LinkSnapshot
+from heliograph.controller.verdict import build_phase, shape_for
+from heliograph.model.admission import Refused
+from heliograph.model.clock import time_of_day
+from heliograph.model.errors import BrokerRefused, ClusterUnreachable, ProtocolError, RequestFailed
+from heliograph.model.events import Code, Event
+from heliograph.model.hints import THEN_RESUME_TOPIC
+from heliograph.model.occurrence import Occurrence, of_stop
+from heliograph.model.outbox import Outbox
+from heliograph.model.partition import MirrorPartition
+from heliograph.model.partition_status import PartitionStatus
+from heliograph.model.states import PartitionState, StopReason
+from heliograph.wire.error_codes import ErrorCode
+
+T = TypeVar("T")
+FILLED = "filled"  # the phase of a partition's alignment that has nothing left to fill
+TRY_AGAIN_S = 2.0
+
+Alter = Callable[[ClusterClient, str, Mapping[str, str | None]], Awaitable[None]]
+Topic = tuple[str, str]  # link and target topic
+
+
+class Builds:
+    """`ready` and `stood_down` tell which links are ours, `report` how their partitions stand."""
+
+    def __init__(
+        self,
+        clusters: Clusters,
+        roles: LinkRoles,
+        board: Board,
+        restart: Restart,
+        outbox: Outbox,
+        *,
+        alter: Alter | None = None,
+        make_cleaning: Callable[..., Cleaning] = Cleaning,
+    ) -> None:
+        self._clusters = clusters
+        self._roles = roles
+        self._board = board
+        self._restart = restart
+        self._outbox = outbox
+        self._alter = alter or alter_topic_configs
+        self._make_cleaning = make_cleaning
+        self._partitions: dict[Topic, list[MirrorPartition]] = {}
+        self._tasks: dict[Topic, asyncio.Task[None]] = {}
+
+    def ready(self, todo: Plan) -> None:
+        """A link is ours and prepared: what was begun is ended."""
+        self._partitions = {}
+        for key in self._board.rows:
+            self._partitions.setdefault((key.link, key.target_topic), []).append(key)
+        for topic in {(each.partition.link, each.partition.target_topic) for each in todo.cleaning}:
+            self._begin(topic)
+
+    def report(self, row: PartitionStatus) -> None:
+        if row.aligning is None or row.aligning.phase != FILLED:
+            return
+        topic = (row.partition.link, row.partition.target_topic)
+        rows = [self._board.rows[key] for key in self._partitions.get(topic, ()) if key in self._board.rows]
+        if rows and all(each.aligning is not None and each.aligning.phase == FILLED for each in rows):
+            self._begin(topic)
+
+    def stood_down(self, link: str) -> None:
+        """What was begun is for whoever is active now."""
+        for topic, task in list(self._tasks.items()):
+            if topic[0] == link:
+                task.cancel()
+                del self._tasks[topic]
+
+    async def aclose(self) -> None:
+        tasks = list(self._tasks.values())
+        self._tasks.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _begin(self, topic: Topic) -> None:
+        if topic not in self._tasks:
+            task = asyncio.get_running_loop().create_task(self._until_built(topic))
+            self._tasks[topic] = task
+            task.add_done_callback(_report)
+
+    async def _until_built(self, topic: Topic) -> None:
+        keys = self._partitions[topic]
+        link, source_topic = keys[0].link, keys[0].source_topic
+        try:
+            await self._restart.put_to_cleaning(keys)
+            why = await self._clean(keys)
+            if why is not None:
+                self._stop(keys, why)
+                return
+            todo = (await self._again(lambda: self._roles.take_again(link, [source_topic]), keys[0])).todo
+            idle = [key for key in keys if self._board.rows[key].state is PartitionState.ALIGNING]
+            self._restart.begin(todo, idle, self._roles.ledgers.of(link))
+        finally:
+            if self._tasks.get(topic) is asyncio.current_task():
+                del self._tasks[topic]
+
+    async def _clean(self, keys: Sequence[MirrorPartition]) -> Refused | None:
+        """None: it is built; or it is another topic by now, of which a new plan knows more."""
+        link, source_topic, topic = keys[0].link, keys[0].source_topic, keys[0].target_topic
+        client = self._clusters.target(link)
+        snapshot = await self._observe(keys[0])
+        topic_id, began = snapshot.target_topic_id(topic), time_of_day()
+        try:
+            cleaning = self._make_cleaning(client, topic, len(keys))
+            if _phase(snapshot) is BuildPhase.FILLING:
+                await self._again(cleaning.prepare, keys[0])
+                self._tell(
+                    Event.TOPIC_FILLED, keys[0], "all offsets are filled; brokers remove the fillers now"
+                )
+                await self._change(keys[0], topic_id, lambda final: cleaning_changes(final))
+            await self._again(
+                lambda: cleaning.until_clean(lambda n, clean: self._show(keys, n, clean)), keys[0]
+            )
+            await self._change(keys[0], topic_id, lambda final: last_changes(final))
+        except CleanerIdle as idle:
+            return Refused(reason=StopReason.BUILD, message=idle.message, hint=idle.hint + THEN_RESUME_TOPIC)
+        except BrokerRefused as refused:
+            return _refused(client, topic, refused)
+        seconds = (time_of_day() - began).total_seconds()
+        self._tell(
+            Event.TOPIC_BUILT,
+            keys[0],
+            f"it is clean on every replica after {seconds:.0f} s, and like {source_topic}",
+        )
+        return None
+
+    async def _change(
+        self,
+        key: MirrorPartition,
+        topic_id: str,
+        changes: Callable[[Mapping[str, str]], Mapping[str, str | None]],
+    ) -> None:
+        """Of the topic that it began with, and as its holder only."""
+
+        async def change() -> None:
+            snapshot = await self._clusters.observe_link(key.link, [key.source_topic])
+            if snapshot.target_topic_id(key.target_topic) != topic_id or _phase(snapshot) is None:
+                return
+            if not self._roles.holds(key.link):
+                raise ClusterUnreachable(f"the run's lease of link {key.link} is over")
+            ledger = self._roles.ledgers.of(key.link)
+            by_hand = ledger.recorded.set_by_hand(key.target_topic) if ledger is not None else {}
+            final = {**shape_for(snapshot, snapshot.sources[0]).configs, **by_hand}
+            await self._alter(self._clusters.target(key.link), key.target_topic, changes(final))
+
+        await self._again(change, key)
+
+    async def _observe(self, key: MirrorPartition) -> LinkSnapshot:
+        return await self._again(lambda: self._clusters.observe_link(key.link, [key.source_topic]), key)
+
+    async def _again(self, do: Callable[[], Awaitable[T]], key: MirrorPartition) -> T:
+        """Until the cluster has answered; what it refuses for good is raised."""
+        while True:
+            try:
+                return await do()
+            except (ClusterUnreachable, RequestFailed, ProtocolError) as problem:
+                if isinstance(problem, BrokerRefused) and not ErrorCode.passes(problem.code):
+                    raise
+                words = f"link {key.link}: topic {key.target_topic} waits to be built: {problem.message}"
+                self._outbox.tell(Event.CLUSTER_AWAY, words, link=key.link)
+                await asyncio.sleep(TRY_AGAIN_S)
+
+    def _show(self, keys: Iterable[MirrorPartition], partition: int, replicas_clean: int) -> None:
+        for key in keys:
+            if key.partition == partition:
+                self._board.cleaned(key, replicas_clean)
+
+    def _stop(self, keys: Iterable[MirrorPartition], why: Refused) -> None:
+        refusals = [RefusePartition(partition=key, why=why) for key in keys]
+        self._restart.refuse(refusals)
+        for each in refusals:
+            self._outbox.put(of_stop(each.partition, why.as_stop(), time_of_day()))
+
+    def _tell(self, code: Code, key: MirrorPartition, message: str) -> None:
+        self._outbox.put(
+            Occurrence(
+                at=time_of_day(),
+                code=code,
+                message=f"link {key.link}: topic {key.target_topic}: {message}",
+                link=key.link,
+                source_topic=key.source_topic,
+                target_topic=key.target_topic,
+            )
+        )
+
+
+def _phase(snapshot: LinkSnapshot) -> BuildPhase | None:
+    """Of a target that is gone nothing is to be changed."""
+    if not snapshot.sources or not snapshot.targets:
+        return None
+    return build_phase(snapshot, snapshot.sources[0])
+
+
+def _refused(client: ClusterClient, topic: str, refused: BrokerRefused) -> Refused:
+    denied = ErrorCode.denies(refused.code)
+    hint = (
+        grant_line(client.properties, Right.ALTER_CONFIGS, Resource.TOPIC, (topic,))
+        if denied
+        else refused.hint
+    )
+    return Refused(
+        reason=StopReason.BUILD,
+        message=f"the compacted topic {topic} cannot be built: {refused.message}",
+        hint=f"{hint or 'see the broker log'}{THEN_RESUME_TOPIC}",
+    )
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    """A bug: somebody must hear of it."""
+    if not task.cancelled() and (problem := task.exception()) is not None:
+        context = {"message": "a topic could not be built", "exception": problem, "task": task}
+        task.get_loop().call_exception_handler(context)

@@ -1,0 +1,114 @@
+"""A compacted topic that is filled is cleaned by its brokers, gets the source's settings, and is copied on."""
+
+from __future__ import annotations
+
+import pytest
+
+from heliograph.controller import builds as module
+from heliograph.controller.build_settings import BuildPhase, cleaning_changes, phase_of, with_build
+from heliograph.model.command import Outcome, Wish
+from heliograph.model.errors import BrokerRefused, Disconnected
+from heliograph.model.events import Event
+from heliograph.model.partition_status import Aligning, PartitionStatus
+from heliograph.model.states import PartitionState, StopReason
+from heliograph.wire.error_codes import ErrorCode
+
+from .command_scene import NAME, SECOND, PlayedTopic, Scene
+from .observed import mirrored_sight, partition
+from .played import ELECTED
+
+COMPACT = {"cleanup.policy": "compact"}
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TRY_AGAIN_S", 0.01)
+
+
+def compacted(own: dict[str, str]) -> PlayedTopic:
+    topic = PlayedTopic([mirrored_sight(source_end=9, target_end=5)] * 2)
+    topic.source_own, topic.own = dict(COMPACT), own
+    return topic
+
+
+def filled(scene: Scene, number: int) -> None:
+    row = PartitionStatus(
+        partition=partition(number),
+        state=PartitionState.ALIGNING,
+        next_offset=5,
+        aligning=Aligning("filled", 5, 5),
+    )
+    scene.board.report(0, row)
+    scene.builds.report(row)
+
+
+async def test_a_topic_is_cleaned_when_all_its_partitions_are_filled() -> None:
+    async with Scene(topic=compacted(with_build(COMPACT))) as scene:
+        await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
+        filled(scene, 0)
+        assert scene.topic.altered == []
+        filled(scene, 1)
+        await scene.until(lambda: len(scene.topic.altered) == 1)
+        assert phase_of(scene.topic.own) is BuildPhase.CLEANING
+        await scene.until(
+            lambda: scene.board.rows[partition(0)].aligning == Aligning("cleaning", 5, 5, None, 1)
+        )
+        assert not scene.is_held(0)  # nothing is copied meanwhile
+        scene.cleaned.set()
+        await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
+        assert scene.topic.own["cleanup.policy"] == "compact"
+        assert "segment.ms" not in scene.topic.own
+        assert scene.outbox.counts[Event.TOPIC_FILLED] == scene.outbox.counts[Event.TOPIC_BUILT] == 1
+
+
+async def test_who_takes_over_a_topic_that_is_being_cleaned_goes_on() -> None:
+    building = with_build(COMPACT)
+    scene = Scene(topic=compacted({**building, **cleaning_changes(COMPACT)}), elect=False)  # type: ignore[dict-item]
+    async with scene:
+        scene.drivership.tell(NAME, ELECTED)
+        await scene.until(lambda: partition(0) in scene.board.rows)
+        assert scene.state(0) is PartitionState.ALIGNING
+        scene.topic.fails = [Disconnected("away")]
+        scene.cleaned.set()
+        await scene.until(lambda: scene.is_held(0))
+        assert phase_of(scene.topic.own) is None
+
+
+async def test_without_the_right_to_change_its_settings_the_topic_stops_and_is_resumed() -> None:
+    async with Scene(topic=compacted(with_build(COMPACT))) as scene:
+        await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
+        scene.topic.fails = [BrokerRefused("no", code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
+        filled(scene, 0)
+        filled(scene, 1)
+        await scene.until(lambda: scene.state(0) is PartitionState.STOPPED)
+        row = scene.board.rows[partition(1)]
+        assert row.reason is StopReason.BUILD
+        assert "--operation AlterConfigs" in (row.hint or "")
+        answer = await scene.wished(Wish.RESUME, 0, stop="build")
+        assert answer.outcome is Outcome.APPLIED
+        await scene.until(lambda: scene.is_held(0))
+
+
+async def test_a_topic_that_was_made_again_meanwhile_is_not_changed() -> None:
+    async with Scene(topic=compacted(with_build(COMPACT))) as scene:
+        await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
+        filled(scene, 0)
+        filled(scene, 1)
+        await scene.until(lambda: len(scene.topic.altered) == 1)
+        scene.topic.topic_id, scene.topic.own = SECOND, with_build(COMPACT)
+        scene.cleaned.set()
+        await scene.until(lambda: not scene.builds._tasks)
+        assert len(scene.topic.altered) == 1
+
+
+async def test_what_was_set_by_hand_before_a_remirror_is_there_when_the_topic_is_built() -> None:
+    async with Scene(topic=compacted({**COMPACT, "segment.ms": "77"})) as scene:
+        await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
+        assert (await scene.wished(Wish.REMIRROR)).outcome is Outcome.APPLIED
+        assert phase_of(scene.topic.own) is BuildPhase.FILLING
+        await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
+        scene.cleaned.set()
+        filled(scene, 0)
+        filled(scene, 1)
+        await scene.until(lambda: phase_of(scene.topic.own) is None)
+        assert (scene.topic.own["segment.ms"], scene.topic.own["cleanup.policy"]) == ("77", "compact")

@@ -1,0 +1,131 @@
+"""Whether the fillers of a topic are gone, asked of every replica; and what is said of a cleaner that does nothing."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.log_reads import Batches, LogSpan
+from heliograph.cluster.metadata import Leader
+from heliograph.controller import cleaning as module
+from heliograph.controller.cleaning import STILL_LIMIT_S, CleanerIdle, Cleaning
+from heliograph.model.errors import BrokerRefused
+from heliograph.model.partition import TopicPartition
+from heliograph.wire.batch import read_header
+from heliograph.wire.error_codes import ErrorCode
+from heliograph.wire.filler import filler_batch
+from tests.wire.batches import make_batch
+
+RECORDS = [(b"key", b"value", ())] * 3
+
+
+def filled(base_offset: int, count: int) -> memoryview:
+    batch = filler_batch(count, producer_id=1, producer_epoch=0, base_sequence=0, timestamp_ms=1)
+    batch[:8] = base_offset.to_bytes(8, "big")
+    return memoryview(batch)
+
+
+class Brokers:
+    """Each has a copy of one partition: 3 records, then fillers up to 10, then 3 records. `rounds`: after how many
+    looks at all replicas each broker has removed them."""
+
+    def __init__(self, **rounds: int) -> None:
+        self.rounds = {int(name[1:]): rounds[name] for name in rounds}
+        self.configs = {"log.cleaner.enable": "true"}
+        self.now = 0.0
+        self.sizes: dict[int, int] = {}
+
+    def leader(self, _where: TopicPartition) -> Leader:
+        return Leader(1, 0)
+
+    async def replicas(self, _client: object, _topic: str) -> dict[int, tuple[int, ...]]:
+        self.rounds = {node: left - 1 for node, left in self.rounds.items()}
+        return {0: tuple(self.rounds)}
+
+    async def span(self, _client: object, _where: TopicPartition) -> LogSpan:
+        return LogSpan(start=0, high_watermark=13, end=13)
+
+    async def batches(
+        self, _client: object, node: int, _where: TopicPartition, first: int, last: int
+    ) -> Batches:
+        log = [
+            memoryview(make_batch(RECORDS, base_offset=0)),
+            memoryview(make_batch(RECORDS, base_offset=10)),
+        ]
+        if self.rounds[node] >= 0:
+            log.insert(1, filled(3, 7))
+        found = [(read_header(each), each) for each in log]
+        kept = [each for each in found if each[0].next_offset > first and each[0].base_offset < last]
+        return Batches(headers=tuple(each[0] for each in kept), views=tuple(each[1] for each in kept))
+
+    async def broker_configs(self, _client: object, _node: int, _keys: list[str]) -> dict[str, str]:
+        return self.configs
+
+    async def log_sizes(self, _client: object, node: int, _topic: str, _count: int) -> dict[int, int]:
+        self.now += STILL_LIMIT_S / 16
+        return {0: self.sizes.get(node, 0)}
+
+
+@pytest.fixture
+def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
+    played = Brokers(b1=2, b2=4)
+    monkeypatch.setattr(module, "LOOK_S", 0.0)
+    for name, plays in (
+        ("read_replicas", played.replicas),
+        ("read_span", played.span),
+        ("read_replica_batches", played.batches),
+        ("read_broker_configs", played.broker_configs),
+        ("read_log_sizes", played.log_sizes),
+    ):
+        monkeypatch.setattr(module, name, plays)
+    return played
+
+
+def cleaning_of(brokers: Brokers) -> Cleaning:
+    return Cleaning(cast(ClusterClient, brokers), "orders", 1, clock=lambda: brokers.now)
+
+
+async def test_a_topic_is_clean_when_every_replica_is(brokers: Brokers) -> None:
+    shown: list[tuple[int, int]] = []
+    cleaning = cleaning_of(brokers)
+    await cleaning.prepare()
+    await cleaning.until_clean(lambda partition, clean: shown.append((partition, clean)))
+    assert shown[0] == (0, 0)
+    assert shown[-1] == (0, 2)
+    assert (0, 1) in shown
+
+
+async def test_who_takes_over_searches_each_replica(brokers: Brokers) -> None:
+    brokers.rounds = {1: 0, 2: 1}  # the first is clean at the first look
+    shown: list[tuple[int, int]] = []
+    await cleaning_of(brokers).until_clean(lambda partition, clean: shown.append((partition, clean)))
+    assert shown == [(0, 1), (0, 2)]
+
+
+async def test_a_cleaner_that_does_nothing_is_not_waited_for_for_ever(brokers: Brokers) -> None:
+    brokers.rounds = {1: 1000}
+    with pytest.raises(
+        CleanerIdle, match="brokers 1 have not removed fillers of topic orders for 10 minutes"
+    ):
+        await cleaning_of(brokers).until_clean(lambda _partition, _clean: None)
+
+
+async def test_a_broker_that_compacts_nothing_is_named_at_once(brokers: Brokers) -> None:
+    brokers.configs = {"log.cleaner.enable": "false"}
+    with pytest.raises(CleanerIdle, match=r"log\.cleaner\.enable=false") as idle:
+        await cleaning_of(brokers).prepare()
+    assert "log.cleaner.enable=true" in idle.value.hint
+
+
+async def test_brokers_that_tell_neither_configs_nor_sizes_are_asked_all_the_same(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def denied(*_: Any) -> Any:
+        raise BrokerRefused("no", code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    monkeypatch.setattr(module, "read_broker_configs", denied)
+    monkeypatch.setattr(module, "read_log_sizes", denied)
+    await cleaning_of(brokers).until_clean(lambda _partition, _clean: None)
+    assert max(brokers.rounds.values()) < 0
