@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from heliograph.lab.broker import own_errors
 from heliograph.lab.jars import _download_error, kafka_libs
+from heliograph.lab.runtime import own_errors
 from heliograph.model.errors import UsageError
 
 
-@pytest.mark.parametrize("version", ["2.8.0", "3.2.3", "4", "latest", "4.3.1-rc1", "../4.3.1"])
+@pytest.mark.parametrize("version", ["0.8.1.1", "0.11.0", "3.2.3.1", "4", "latest", "4.3.1-rc1", "../4.3.1"])
 def test_a_version_the_lab_cannot_run_is_refused_before_any_download(version: str) -> None:
     with pytest.raises(UsageError) as raised:
         kafka_libs(version)

@@ -37,6 +37,29 @@ def test_a_cluster_whose_broker_is_gone_is_down() -> None:
     assert (found.state, found.bootstrap_servers) == ("down", "127.0.0.1:12001")
 
 
+def test_a_cluster_with_zookeeper_says_where_it_listens_and_is_up_only_with_it() -> None:
+    (kafka_directory("0.10.2.2") / "libs").mkdir(parents=True)
+    directory = named_clusters_directory() / "old"
+    (directory / "node-1").mkdir(parents=True)
+    node = Node(node_id=1, port=12001, controller_port=12002)
+    Description(name="old", kafka="0.10.2.2", heap_mb=512, nodes=(node,), zookeeper_port=12003).write(
+        directory
+    )
+    settings = directory / "node-1" / "server.properties"
+    with subprocess.Popen(["tail", "-f", "/dev/null", str(settings)], stderr=subprocess.DEVNULL) as broker:
+        record = {
+            "pid": broker.pid,
+            "started_at": psutil.Process(broker.pid).create_time(),
+            "argument": str(settings),
+        }
+        (directory / "node-1" / "process.json").write_text(json.dumps(record))
+        found = registry.status("old")
+        assert found.state == "1 of 2 up"
+        assert found.zookeeper == registry.ZooKeeperStatus(port=12003, pid=None, up=False)
+        registry.bring_down("old")
+        assert not psutil.pid_exists(broker.pid)
+
+
 def test_an_up_that_died_at_its_beginning_can_be_taken_down() -> None:
     (named_clusters_directory() / "sf").mkdir(parents=True)
     assert registry.status("sf").state == "down"

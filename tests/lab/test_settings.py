@@ -3,7 +3,15 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from heliograph.lab.settings import PORTS, broker_settings, choose_nodes, free_ports, write_settings
+from heliograph.lab.settings import (
+    PORTS,
+    broker_settings,
+    choose_nodes,
+    free_ports,
+    write_settings,
+    zookeeper_broker_settings,
+)
+from heliograph.lab.zookeeper import zookeeper_settings
 
 
 def _settings(count: int, **properties: str) -> dict[str, str]:
@@ -40,3 +48,29 @@ def test_ports_are_distinct_and_outside_the_range_of_outgoing_connections() -> N
 def test_a_backslash_survives_the_properties_file(tmp_path: Path) -> None:
     write_settings(tmp_path / "p", {"key": "a\\b"})
     assert (tmp_path / "p").read_text() == "key=a\\\\b\n"
+
+
+def test_a_broker_with_zookeeper_listens_on_loopback_as_its_release_writes_it() -> None:
+    nodes = choose_nodes(1)
+    port = str(nodes[0].port)
+
+    def settings(*, has_listeners: bool) -> dict[str, str]:
+        return zookeeper_broker_settings(
+            nodes[0],
+            nodes=nodes,
+            zookeeper_port=2181,
+            has_listeners=has_listeners,
+            data_directory=Path("/data"),
+            properties={"num.partitions": "4"},
+        )
+
+    old, new = settings(has_listeners=False), settings(has_listeners=True)
+    assert (old["host.name"], old["port"], "listeners" in old) == ("127.0.0.1", port, False)
+    assert (new["listeners"], "host.name" in new) == (f"PLAINTEXT://127.0.0.1:{port}", False)
+    assert old["zookeeper.connect"] == new["zookeeper.connect"] == "127.0.0.1:2181"
+    assert old["num.partitions"] == "4"
+    assert "process.roles" not in new
+
+
+def test_zookeeper_listens_on_loopback_only() -> None:
+    assert zookeeper_settings(2181, Path("/data"))["clientPortAddress"] == "127.0.0.1"

@@ -6,16 +6,15 @@ its cluster. A broker that does not come up says so with the last errors of its 
 
 from __future__ import annotations
 
-import re
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from heliograph.lab.probe import live_brokers
 from heliograph.lab.process import ProcessRecord, read_record, start_detached
+from heliograph.lab.releases import Release
+from heliograph.lab.runtime import Runtime, own_errors
 from heliograph.lab.settings import Node
 from heliograph.model.errors import LabError
 
@@ -24,34 +23,17 @@ STOP_TIMEOUT_S = 40.0
 KILL_TIMEOUT_S = 20.0
 POLL_S = 0.05
 
-LOGGING = (
-    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-    "-Dorg.slf4j.simpleLogger.showDateTime=true",
-    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runtime:
-    """What every broker of a cluster is run with."""
-
-    java_home: Path
-    libs: Path
-    heap_mb: int
-
-    def command(self, *arguments: str, options: Sequence[str] = ()) -> list[str]:
-        return [str(self.java_home / "bin" / "java"), *options, "-cp", f"{self.libs}/*", *arguments]
-
 
 class Broker:
     """A broker whose directory holds its settings already."""
 
-    def __init__(self, *, node: Node, directory: Path, runtime: Runtime) -> None:
+    def __init__(self, *, node: Node, directory: Path, runtime: Runtime, release: Release) -> None:
         self.node_id = node.node_id
         self.port = node.port
         self.directory = directory
         self.log_path = directory / "broker.log"
         self._runtime = runtime
+        self._release = release
         self._settings_path = directory / "server.properties"
         self._record_path = directory / "process.json"
         self._record = read_record(self._record_path)
@@ -70,7 +52,7 @@ class Broker:
         return self._record is not None and self._record.is_running()
 
     def format(self, cluster_id: str) -> None:
-        """Prepares the data directory, once in a broker's life."""
+        """Prepares the data directory, once in the life of a broker without ZooKeeper."""
         arguments = (
             "kafka.tools.StorageTool",
             "format",
@@ -78,7 +60,7 @@ class Broker:
             "-c",
             str(self._settings_path),
         )
-        command = self._runtime.command(*arguments, options=("-XX:TieredStopAtLevel=1", *LOGGING))
+        command = self._runtime.command(*arguments, options=("-XX:TieredStopAtLevel=1", *self._logging()))
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode != 0:
             raise self._failure("refused its settings", done.stdout)
@@ -96,7 +78,7 @@ class Broker:
         scratch = (
             f"-Djava.io.tmpdir={self._settings_path.parent}"  # what a killed broker unpacked goes with it
         )
-        options = (heap, "-Xms256m", "-XX:+UseG1GC", "-Djava.awt.headless=true", scratch, *LOGGING)
+        options = (heap, "-Xms256m", "-XX:+UseG1GC", "-Djava.awt.headless=true", scratch, *self._logging())
         settings = str(self._settings_path)
         command = self._runtime.command("kafka.Kafka", settings, options=options)
         self._record = start_detached(command, argument=settings, log_path=self.log_path)
@@ -108,7 +90,7 @@ class Broker:
         """Waits until it sees itself, and the `expected` brokers, alive in its cluster."""
         wanted = expected | {self.node_id}
         deadline = time.monotonic() + timeout_s
-        while not wanted <= live_brokers(self.port):
+        while not wanted <= live_brokers(self.port, self._release.metadata_version):
             if not self.running:
                 raise self._failure("ended while it started", self._log_text())
             if time.monotonic() > deadline:
@@ -150,6 +132,9 @@ class Broker:
             raise LabError(f"broker {self.node_id} was never started")
         return self._record
 
+    def _logging(self) -> tuple[str, ...]:
+        return self._runtime.logging(self.directory)
+
     def _log_text(self) -> str:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
@@ -158,10 +143,3 @@ class Broker:
             f"broker {self.node_id} on port {self.port} {what}:\n{own_errors(output)}",
             hint="check the properties given to the lab; --property k=v overrides every default",
         )
-
-
-def own_errors(output: str, *, most: int = 12) -> str:
-    """The last lines of a broker's output that name an error; its last lines if none does."""
-    lines = [line for line in output.splitlines() if line.strip()]
-    telling = [line for line in lines if re.search(r"ERROR|FATAL|Exception|Error:", line)]
-    return "\n".join(f"  {line.strip()}" for line in (telling or lines)[-most:])

@@ -1,4 +1,6 @@
-"""A real Kafka cluster of 1..n brokers (KRaft) on free loopback ports, for demos, tests and drills.
+"""A real Kafka cluster of 1..n brokers on free loopback ports, for demos, tests and drills.
+
+KRaft from Kafka 3.3 on, before with a ZooKeeper of its own.
 
 Owns a cluster's directory and its description, cluster.json, by which another process finds it again.
 Must not know names of clusters kept running (registry.py) nor the mirror.
@@ -18,10 +20,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from heliograph.lab.broker import Broker, Runtime
+from heliograph.lab.broker import Broker
 from heliograph.lab.jars import DEFAULT_KAFKA, kafka_libs
 from heliograph.lab.java import find_java
-from heliograph.lab.settings import LOOPBACK, Node, broker_settings, choose_nodes, write_settings
+from heliograph.lab.releases import release
+from heliograph.lab.runtime import Runtime
+from heliograph.lab.settings import (
+    LOOPBACK,
+    Node,
+    broker_settings,
+    choose_nodes,
+    free_ports,
+    write_settings,
+    zookeeper_broker_settings,
+)
+from heliograph.lab.zookeeper import ZooKeeper
 from heliograph.model.errors import LabError
 
 DEFAULT_HEAP_MB = 512
@@ -37,6 +50,7 @@ class Description:
     heap_mb: int
     nodes: tuple[Node, ...]
     host: str = LOOPBACK
+    zookeeper_port: int | None = None
 
     def write(self, directory: Path) -> None:
         (directory / DESCRIPTION).write_text(json.dumps(asdict(self), indent=2))
@@ -58,6 +72,7 @@ class LabCluster:
         self.name = description.name
         self.kafka = description.kafka
         self.directory = directory
+        self._release = release(description.kafka)
         self._host = description.host
         self._nodes = description.nodes
         self._ended = False
@@ -66,9 +81,19 @@ class LabCluster:
             java_home=find_java(), libs=kafka_libs(description.kafka), heap_mb=description.heap_mb
         )
         self.brokers: tuple[Broker, ...] = tuple(
-            Broker(node=node, directory=directory / f"node-{node.node_id}", runtime=runtime)
+            Broker(
+                node=node,
+                directory=directory / f"node-{node.node_id}",
+                runtime=runtime,
+                release=self._release,
+            )
             for node in description.nodes
         )
+        self.zookeeper: ZooKeeper | None = None
+        if description.zookeeper_port is not None:
+            self.zookeeper = ZooKeeper(
+                port=description.zookeeper_port, directory=directory / "zookeeper", runtime=runtime
+            )
         self._own_directory = own_directory
 
     @classmethod
@@ -115,8 +140,14 @@ class LabCluster:
         place = directory or Path(tempfile.mkdtemp(prefix=f"heliograph-lab-{name}-"))
         place.mkdir(parents=True, exist_ok=True)
         place = place.resolve()
-        nodes = choose_nodes(brokers)
-        description = Description(name=name, kafka=kafka, heap_mb=heap_mb, nodes=nodes, host=host)
+        description = Description(
+            name=name,
+            kafka=kafka,
+            heap_mb=heap_mb,
+            nodes=choose_nodes(brokers),
+            host=host,
+            zookeeper_port=free_ports(1)[0] if release(kafka).needs_zookeeper else None,
+        )
         description.write(place)
         return cls(description, place, own_directory=directory is None)
 
@@ -132,6 +163,16 @@ class LabCluster:
     def bootstrap_servers(self) -> str:
         return ",".join(f"{self._host}:{broker.port}" for broker in self.brokers)
 
+    @property
+    def processes(self) -> tuple[Broker | ZooKeeper, ...]:
+        """All that runs, in the order in which it is to be ended."""
+        return self.brokers if self.zookeeper is None else (*self.brokers, self.zookeeper)
+
+    def kill(self) -> None:
+        """Ends every process at once; the directory stays."""
+        for process in self.processes:
+            process.kill()
+
     def stop(self) -> None:
         """Ends every broker; removes the directory unless the caller gave it.
 
@@ -139,8 +180,10 @@ class LabCluster:
         """
         with self._ending:
             self._ended = True
-        for broker in self.brokers:
-            broker.kill() if self._own_directory else broker.stop()
+        if not self._own_directory:
+            for broker in self.brokers:
+                broker.stop()
+        self.kill()
         if self._own_directory:
             shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -149,23 +192,43 @@ class LabCluster:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         for node, broker in zip(self._nodes, self.brokers, strict=True):
             broker.directory.mkdir()
-            settings = broker_settings(
-                node,
-                nodes=self._nodes,
-                data_directory=broker.directory / "data",
-                properties=properties or {},
-                host=self._host,
-            )
+            settings = self._settings(node, broker.directory / "data", properties or {})
             write_settings(broker.directory / "server.properties", settings)
-            broker.format(cluster_id)
+            if self.zookeeper is None:
+                broker.format(cluster_id)
+        if self.zookeeper is not None:
+            self._launch(self.zookeeper)
+            self.zookeeper.wait_until_up()
         for broker in self.brokers:
-            with self._ending:
-                if self._ended:
-                    raise LabError(f"lab cluster {self.name!r} was stopped while it started")
-                broker.launch()
+            self._launch(broker)
         everyone = frozenset(node.node_id for node in self._nodes)
         for broker in self.brokers:
             broker.wait_until_up(everyone)
+
+    def _launch(self, process: Broker | ZooKeeper) -> None:
+        with self._ending:
+            if self._ended:
+                raise LabError(f"lab cluster {self.name!r} was stopped while it started")
+            process.launch()
+
+    def _settings(self, node: Node, data_directory: Path, properties: Mapping[str, str]) -> dict[str, str]:
+        if self.zookeeper is None:
+            return broker_settings(
+                node,
+                nodes=self._nodes,
+                data_directory=data_directory,
+                properties=properties,
+                host=self._host,
+            )
+        return zookeeper_broker_settings(
+            node,
+            nodes=self._nodes,
+            zookeeper_port=self.zookeeper.port,
+            has_listeners=self._release.has_listeners,
+            data_directory=data_directory,
+            properties=properties,
+            host=self._host,
+        )
 
     def __enter__(self) -> Self:
         return self

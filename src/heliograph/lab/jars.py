@@ -14,42 +14,37 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from heliograph.lab.cache import artifact_directory, ivy_directory, ivy_lock, kafka_directory
 from heliograph.lab.java import find_java
-from heliograph.model.errors import LabError, UsageError
+from heliograph.lab.releases import Artifact, release
+from heliograph.model.errors import LabError
 
-OLDEST_KAFKA = (3, 3)  # the first whose KRaft mode was released for production
 DEFAULT_KAFKA = "4.3.1"
 DOWNLOAD_TIMEOUT_S = 900
 
 
 def kafka_libs(version: str) -> Path:
     """The directory with a broker's jars, downloaded at first use."""
-    found = re.fullmatch(r"(\d+)\.(\d+)\.\d+", version)
-    if found is None or (int(found[1]), int(found[2])) < OLDEST_KAFKA:
-        raise UsageError(
-            f"Kafka {version!r} is not a release the lab can run",
-            hint="name a released version from 3.3.0 on, such as 4.3.1",
-        )
-    return _cached(kafka_directory(version), "org.apache.kafka", "kafka_2.13", version)
+    return _cached(kafka_directory(version), release(version).artifacts)
 
 
 def resolve(group: str, artifact: str, version: str) -> Path:
     """The directory with an artifact's jars and all it needs, downloaded at first use."""
-    return _cached(artifact_directory(group, artifact, version), group, artifact, version)
+    return _cached(artifact_directory(group, artifact, version), [(group, artifact, version)])
 
 
-def _cached(home: Path, group: str, artifact: str, version: str) -> Path:
+def _cached(home: Path, artifacts: Sequence[Artifact]) -> Path:
     libs = home / "libs"
     if libs.is_dir():
         return libs
     with _only_download():
         if not libs.is_dir():  # whoever held the lock before us may have fetched the same
+            _, artifact, version = artifacts[0]
             sys.stderr.write(f"fetching {artifact} {version} and what it needs (about 40 s) ...\n")
-            _download(libs, group, artifact, version)
+            _download(libs, artifacts)
             sys.stderr.write(f"fetched {len(list(libs.iterdir()))} jars into {libs}\n")
     return libs
 
@@ -67,11 +62,12 @@ def _only_download() -> Iterator[None]:
         yield
 
 
-def _download(libs: Path, group: str, artifact: str, version: str) -> None:
+def _download(libs: Path, artifacts: Sequence[Artifact]) -> None:
     libs.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(dir=libs.parent, prefix="unfinished-"))
     try:
-        _retrieve(unfinished, group, artifact, version)
+        for group, artifact, version in artifacts:
+            _retrieve(unfinished, group, artifact, version)
         _add_log_binding(unfinished)
         unfinished.chmod(0o755)
         unfinished.rename(libs)
@@ -82,9 +78,9 @@ def _download(libs: Path, group: str, artifact: str, version: str) -> None:
 
 
 def _add_log_binding(libs: Path) -> None:
-    # Kafka's artifacts bring slf4j's interface and no implementation: without one a broker is mute.
-    # The simple one serves every Kafka alike, set up by system properties alone (see broker.py).
-    if list(libs.glob("slf4j-simple-*.jar")):
+    # Newer artifacts of Kafka bring slf4j's interface and no implementation: without one a broker is mute. The simple
+    # one serves them all alike, set up by system properties alone (see broker.py). Older ones bring log4j's.
+    if any(list(libs.glob(f"slf4j-{name}-*.jar")) for name in ("simple", "log4j12", "reload4j")):
         return
     for interface in libs.glob("slf4j-api-*.jar"):
         version = interface.stem.removeprefix("slf4j-api-")

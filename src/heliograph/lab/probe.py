@@ -1,7 +1,7 @@
 """Asks a broker which brokers of its cluster are alive: the lab's condition for "it is up".
 
-Owns one Metadata request (v1, which every Kafka from 0.10 to 4.x answers) in plain text. Must not know
-processes. A port that opens is not enough: a broker listens before it is registered and serves.
+Owns one Metadata request in plain text: version 1, which every Kafka from 0.10 to 4.x answers, or 0 for those before.
+Must not know processes. A port that opens is not enough: a broker listens before it is registered and serves.
 """
 
 from __future__ import annotations
@@ -9,30 +9,32 @@ from __future__ import annotations
 import socket
 import struct
 
-METADATA_V1_NO_TOPICS = struct.pack(">hhihi", 3, 1, 0, -1, 0)  # key, version, correlation, client, topics
 ANSWER_TIMEOUT_S = 2.0
 
 
-def live_brokers(port: int) -> frozenset[int]:
+def live_brokers(port: int, version: int = 1) -> frozenset[int]:
     """Ids of the brokers that the one on this loopback port sees alive; empty if it does not answer."""
+    # key, version, correlation, client, topics: none, which in version 0 means all
+    request = struct.pack(">hhihi", 3, version, 0, -1, 0)
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=ANSWER_TIMEOUT_S) as connection:
-            connection.sendall(struct.pack(">i", len(METADATA_V1_NO_TOPICS)) + METADATA_V1_NO_TOPICS)
+            connection.sendall(struct.pack(">i", len(request)) + request)
             (size_bytes,) = struct.unpack(">i", _read_exactly(connection, 4))
-            return _broker_ids(_read_exactly(connection, size_bytes))
+            return _broker_ids(_read_exactly(connection, size_bytes), version)
     except OSError:
         return frozenset()
 
 
-def _broker_ids(answer: bytes) -> frozenset[int]:
+def _broker_ids(answer: bytes, version: int) -> frozenset[int]:
     (count,) = struct.unpack_from(">i", answer, 4)
     at = 8
     ids = []
     for _ in range(count):
         node_id, host_length = struct.unpack_from(">ih", answer, at)
         at += 6 + host_length + 4  # id and length, host, port
-        (rack_length,) = struct.unpack_from(">h", answer, at)
-        at += 2 + max(rack_length, 0)
+        if version >= 1:
+            (rack_length,) = struct.unpack_from(">h", answer, at)
+            at += 2 + max(rack_length, 0)
         ids.append(node_id)
     return frozenset(ids)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,8 +28,16 @@ class BrokerStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ZooKeeperStatus:
+    port: int
+    pid: int | None
+    up: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
-    """A named cluster as it is now. `state` is `up` when every broker runs, `down` when none does."""
+    """A named cluster as it is now. `state` is `up` when all of its processes run, ZooKeeper's too where it
+    has one; `down` when none does."""
 
     name: str
     state: str
@@ -37,6 +45,7 @@ class ClusterStatus:
     kafka: str
     brokers: tuple[BrokerStatus, ...]
     directory: str
+    zookeeper: ZooKeeperStatus | None = None
 
 
 def bring_up(
@@ -60,11 +69,10 @@ def bring_up(
 
 
 def bring_down(name: str) -> None:
-    """Ends the brokers that are still the processes we started, and removes the cluster's directory."""
+    """Ends what is still one of the processes we started, and removes the cluster's directory."""
     directory = _known_directory(name)
     if read_description(directory) is not None:
-        for broker in LabCluster.attach(directory).brokers:
-            broker.kill()
+        LabCluster.attach(directory).kill()
     shutil.rmtree(directory)
 
 
@@ -86,19 +94,24 @@ def status(name: str) -> ClusterStatus:
     )
     return ClusterStatus(
         name=name,
-        state=_state(brokers),
+        state=_state([process.running for process in cluster.processes]),
         bootstrap_servers=cluster.bootstrap_servers,
         kafka=cluster.kafka,
         brokers=brokers,
         directory=str(directory),
+        zookeeper=_zookeeper_status(cluster),
     )
 
 
-def _state(brokers: tuple[BrokerStatus, ...]) -> str:
-    running = sum(broker.up for broker in brokers)
-    if running == len(brokers):
+def _zookeeper_status(cluster: LabCluster) -> ZooKeeperStatus | None:
+    found = cluster.zookeeper
+    return None if found is None else ZooKeeperStatus(port=found.port, pid=found.last_pid, up=found.running)
+
+
+def _state(running: Sequence[bool]) -> str:
+    if all(running):
         return "up"
-    return f"{running} of {len(brokers)} up" if running else "down"
+    return f"{sum(running)} of {len(running)} up" if any(running) else "down"
 
 
 def _directory(name: str) -> Path:

@@ -22,7 +22,7 @@ PORTS = range(12_000, 32_000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One node of a lab cluster: broker and controller in one process."""
+    """One node of a lab cluster: broker and, without ZooKeeper, controller in one process."""
 
     node_id: int
     port: int
@@ -62,23 +62,67 @@ def broker_settings(
     host: str = LOOPBACK,
 ) -> dict[str, str]:
     """`host`: the address clients are told. Any other than loopback's is listened on beside it."""
-    bound = LOOPBACK if host == LOOPBACK else "0.0.0.0"
-    replicas = str(min(3, len(nodes)))
-    in_sync = str(min(2, len(nodes)))
     voters = ",".join(f"{each.node_id}@{LOOPBACK}:{each.controller_port}" for each in nodes)
+    clients = f"PLAINTEXT://{_bound(host)}:{node.port}"
     return {
         "process.roles": "broker,controller",
         "node.id": str(node.node_id),
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"PLAINTEXT://{bound}:{node.port},CONTROLLER://{LOOPBACK}:{node.controller_port}",
+        "listeners": f"{clients},CONTROLLER://{LOOPBACK}:{node.controller_port}",
         "advertised.listeners": f"PLAINTEXT://{host}:{node.port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "log.dirs": str(data_directory),
-        "auto.create.topics.enable": "false",
         # A killed broker is let back in only when its old session is over: 9 s by default.
         "broker.session.timeout.ms": "4000",
         "broker.heartbeat.interval.ms": "1000",
+        **_small_cluster(len(nodes), data_directory),
+        **properties,
+    }
+
+
+def zookeeper_broker_settings(
+    node: Node,
+    *,
+    nodes: Sequence[Node],
+    zookeeper_port: int,
+    has_listeners: bool,
+    data_directory: Path,
+    properties: Mapping[str, str],
+    host: str = LOOPBACK,
+) -> dict[str, str]:
+    """As above, of a broker that finds its cluster by ZooKeeper. What a release does not know it ignores."""
+    addresses = {
+        "listeners": f"PLAINTEXT://{_bound(host)}:{node.port}",
+        "advertised.listeners": f"PLAINTEXT://{host}:{node.port}",
+    }
+    before_listeners = {
+        "host.name": _bound(host),
+        "port": str(node.port),
+        "advertised.host.name": host,
+        "advertised.port": str(node.port),
+    }
+    return {
+        "broker.id": str(node.node_id),
+        "zookeeper.connect": f"{LOOPBACK}:{zookeeper_port}",
+        # Above the session of a killed broker, whose id must be free before it is started again.
+        "zookeeper.connection.timeout.ms": "60000",
+        "zookeeper.session.timeout.ms": "6000",
+        **(addresses if has_listeners else before_listeners),
+        **_small_cluster(len(nodes), data_directory),
+        **properties,
+    }
+
+
+def _bound(host: str) -> str:
+    return LOOPBACK if host == LOOPBACK else "0.0.0.0"
+
+
+def _small_cluster(brokers: int, data_directory: Path) -> dict[str, str]:
+    replicas = str(min(3, brokers))
+    in_sync = str(min(2, brokers))
+    return {
+        "log.dirs": str(data_directory),
+        "auto.create.topics.enable": "false",
         "group.initial.rebalance.delay.ms": "0",
         "offsets.topic.num.partitions": "1",
         "offsets.topic.replication.factor": replicas,
@@ -89,7 +133,6 @@ def broker_settings(
         "share.coordinator.state.topic.replication.factor": replicas,
         "share.coordinator.state.topic.min.isr": in_sync,
         "log.cleaner.dedupe.buffer.size": str(16 << 20),  # the default takes 128 MB of heap at start
-        **properties,
     }
 
 

@@ -29,7 +29,9 @@ app = typer.Typer(
 def up(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Clusters to start.")] = None,
     brokers: Annotated[int, typer.Option(min=1, help="Brokers in each cluster.")] = 1,
-    kafka: Annotated[str, typer.Option(help="Released Kafka version, from 3.3.0 on.")] = DEFAULT_KAFKA,
+    kafka: Annotated[
+        str, typer.Option(help="Released Kafka version, from 0.8.2.2 on; before 3.3 with a ZooKeeper.")
+    ] = DEFAULT_KAFKA,
     properties: Annotated[
         list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="Broker property; repeatable.")
     ] = None,
