@@ -22,7 +22,14 @@ from heliograph.cluster.log_reads import read_producer, read_span
 from heliograph.cluster.messages import common_version, decode
 from heliograph.cluster.metadata import OLDER_LIMIT_S, ClusterMetadata, Leader, TopicMetadata, from_response
 from heliograph.cluster.properties import ClientProperties
-from heliograph.model.errors import BrokerRefused, ClusterUnreachable, Disconnected, ProtocolError
+from heliograph.model.errors import (
+    BrokerRefused,
+    ClusterMistaken,
+    ClusterUnreachable,
+    ConfigError,
+    Disconnected,
+    ProtocolError,
+)
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode
 from tests.wire.hostile import Mutation, mutations
@@ -182,6 +189,28 @@ def test_a_broker_that_does_not_offer_an_api_is_refused_by_name() -> None:
         with pytest.raises(BrokerRefused, match=r"127\.0\.0\.1:1") as caught:
             common_version(connection, api_key, "Produce", range(3, 10))
         assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
+
+
+async def test_a_cluster_with_another_id_than_the_config_says_is_refused_at_once_and_later() -> None:
+    broker = HonestBroker()
+    async with peer(broker.behave) as port:
+        broker.brokers = {1: port}
+        client = ClusterClient("sf", properties_for(port, cluster_id="nyc-id"))
+        with pytest.raises(ConfigError, match=r"clusters\.sf\.cluster\.id: 'nyc-id' .* 'sf-id'"):
+            await client.connect()
+        with pytest.raises(ClusterMistaken):
+            await client.refresh()
+        await client.aclose()
+
+
+async def test_a_cluster_may_be_configured_with_the_id_that_it_has() -> None:
+    broker = HonestBroker()
+    async with peer(broker.behave) as port:
+        broker.brokers = {1: port}
+        client = ClusterClient("sf", properties_for(port, cluster_id="sf-id"))
+        await client.connect()
+        assert client.metadata.cluster_id == "sf-id"
+        await client.aclose()
 
 
 async def test_the_cluster_is_found_and_its_leaders_are_known() -> None:

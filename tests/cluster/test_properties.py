@@ -148,3 +148,20 @@ def test_an_append_is_on_its_way_for_as_long_as_the_senders_kernel_repeats_it(
 ) -> None:
     assert CAREFUL_UNACKNOWLEDGED_MS == 5000
     assert flight_s(parse_properties(MINIMAL | {"request.timeout.ms": str(timeout_ms)})) == on_its_way_s
+
+
+@pytest.mark.parametrize("release", ["0.8", "0.9.0.1", "0.10.0", "2.8.2", ""])
+def test_a_release_to_fall_back_to_is_taken(release: str) -> None:
+    assert parse_properties(MINIMAL | {"broker.version.fallback": release}).broker_version_fallback == release
+
+
+@pytest.mark.parametrize("release", ["0", "0.7.2", "latest", "0.9.0.1-rc1", "0.9.", "1.2.3.4.5"])
+def test_what_is_no_release_to_fall_back_to_is_refused(release: str) -> None:
+    (problem,) = problems_of(broker_version_fallback=release)
+    assert "0.9.0.1" in problem
+
+
+@pytest.mark.parametrize("cluster_id", ["a b", "x" * 65, "sf/1", "ä"])
+def test_an_id_that_no_group_could_be_named_after_is_refused(cluster_id: str) -> None:
+    (problem,) = problems_of(cluster_id=cluster_id)
+    assert problem.startswith("cluster.id: ")

@@ -379,11 +379,18 @@ def test_a_target_before_2_8_is_refused_with_what_it_lacks() -> None:
     assert "Kafka 2.8" in found.hint
 
 
-def test_a_source_before_0_11_is_refused_with_what_it_lacks() -> None:
+def test_a_source_before_0_11_lacks_nothing() -> None:
     source, target = clusters()
-    source.versions[ApiKey.FETCH] = (0, 3)
+    source.versions[ApiKey.FETCH] = (0, 0)
+    del source.versions[ApiKey.DESCRIBE_CONFIGS]
+    assert check(source, target) == ()
+
+
+def test_a_target_before_0_11_is_refused_with_what_it_lacks() -> None:
+    source, target = clusters()
+    target.versions[ApiKey.FETCH] = (0, 3)
     (found,) = check(source, target)
-    assert (found.severity, found.cluster) == (Severity.ERROR, "sf")
+    assert (found.severity, found.cluster) == (Severity.ERROR, "nyc")
     assert "offers versions 0 to 3 of Fetch" in found.message
 
 

@@ -38,6 +38,22 @@ def shape(
     )
 
 
+def test_a_source_that_tells_no_configs_gets_a_target_with_default_ones_and_a_warning() -> None:
+    made = shape_target(
+        topic="orders",
+        partitions=6,
+        replication_factor=1,
+        own={},
+        effective={},
+        target_brokers=1,
+        target_defaults={"retention.ms": DAY_MS},
+        untold=True,
+    )
+    assert made.configs == {**FORCED, "min.insync.replicas": "1"}
+    (warning,) = made.warnings
+    assert "before 0.11" in warning
+
+
 WEEK_MS, DAY_MS = "604800000", "86400000"
 
 

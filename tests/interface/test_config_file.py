@@ -295,7 +295,8 @@ clusters:
 def test_a_property_of_the_other_side_has_no_effect_and_is_refused(
     name: str, misplaced: str, role: str, other: str
 ) -> None:
-    assert problems_of(SIDES.format(f"{name}: 1") + LINK) == [
+    value = "0.9.0.1" if name == "broker.version.fallback" else "1"
+    assert problems_of(SIDES.format(f"{name}: {value}") + LINK) == [
         f"clusters.{misplaced}.{name}: has no effect: {misplaced} is only the {role} of links;"
         f" set it on the cluster that is the {other}"
     ]

@@ -44,12 +44,16 @@ DEFAULT_EXPIRY_MS = 86_400_000
 class TopicConfig:
     """`own`: values set on the topic itself. `effective`: all values, with the broker's defaults.
 
-    `problem`: why they could not be read.
+    `problem`: why they could not be read. `untold`: the brokers cannot be asked for any (before Kafka 0.11).
     """
 
     own: Mapping[str, str]
     effective: Mapping[str, str]
     problem: str | None = None
+    untold: bool = False
+
+
+UNTOLD = TopicConfig(own={}, effective={}, untold=True)
 
 
 async def describe_topic_configs(
@@ -66,7 +70,12 @@ async def _describe(
     client: ClusterClient, topics: list[str], keys: list[str] | None
 ) -> dict[str, TopicConfig]:
     request = configs_request(TOPIC_RESOURCE, topics, keys)
-    response = await call_any(client, request, DescribeConfigsResponse)
+    try:
+        response = await call_any(client, request, DescribeConfigsResponse)
+    except BrokerRefused as refused:
+        if refused.code != ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        return dict.fromkeys(topics, UNTOLD)
     found = {}
     with unpacking("configs of topics"):
         for result in response.results:

@@ -16,15 +16,22 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataResponse
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
+from heliograph.cluster.broker_versions import BrokerVersions
 from heliograph.cluster.connection import Connection
-from heliograph.cluster.messages import call, raise_for, unpacking
+from heliograph.cluster.messages import call, common_version
 from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, from_response, request_for
-from heliograph.cluster.open_connection import open_connection
 from heliograph.cluster.properties import ClientProperties
 from heliograph.cluster.repeated_call import RepeatedCall
-from heliograph.model.errors import ClusterUnreachable, Disconnected, ProtocolError, RequestFailed
+from heliograph.model.errors import (
+    ClusterMistaken,
+    ClusterUnreachable,
+    ConfigError,
+    Disconnected,
+    ProtocolError,
+    RequestFailed,
+)
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.api_keys import ApiKey
 
@@ -35,6 +42,10 @@ METADATA_ANSWER_MS = 3_000  # any broker can answer: one that hangs must not hid
 
 # Brokers name one of them at random as the controller: their answers differ in that, and in nothing else as a rule.
 METADATA_KEPT = 32
+METADATA_VERSIONS = range(MetadataRequest.max_version + 1)
+# Brokers that take none as high create the topics that a request names, if auto.create.topics.enable says so. They are
+# asked for all topics instead: a mirror creates nothing at a source.
+NOTHING_CREATED_FROM = 4
 T = TypeVar("T")
 
 
@@ -51,6 +62,7 @@ class ClusterClient:
         self._opening: dict[tuple[int, str], asyncio.Task[Connection]] = {}
         self._failures: dict[tuple[int, str], int] = {}
         self._not_before: dict[tuple[int, str], float] = {}
+        self._versions = BrokerVersions(properties)
         self._metadata_call = RepeatedCall(MetadataResponse, self._read_metadata, kept=METADATA_KEPT)
         self._read_last: ClusterMetadata | None = None
         self._refreshing: asyncio.Task[None] | None = None
@@ -58,20 +70,28 @@ class ClusterClient:
         self._keeper: asyncio.Task[None] | None = None
 
     async def connect(self) -> None:
-        """Find the cluster through its bootstrap servers, or raise `ClusterUnreachable` naming each address."""
+        """Find the cluster through its bootstrap servers, or raise `ClusterUnreachable` naming each address;
+        `ConfigError` if it is another one than the config says."""
         problems = []
+        hint = ""
         for host, port in self.properties.bootstrap_servers:
             try:
                 self.metadata = await self._ask_address(host, port, self._topics)
+            except ClusterMistaken as mistaken:
+                raise ConfigError(
+                    [f"clusters.{self.name}.cluster.id: {mistaken.message}"], hint=mistaken.hint
+                ) from mistaken
             except (RequestFailed, ProtocolError) as problem:
                 problems.append(problem.message)
+                hint = hint or problem.hint
                 continue
             self._refreshed_at = asyncio.get_running_loop().time()
             self.start()
             return
         raise ClusterUnreachable(
             f"cluster {self.name!r} cannot be reached: {'; '.join(problems)}",
-            hint=f"check clusters.{self.name}.bootstrap.servers and that a Kafka broker listens there in plain text",
+            hint=f"check clusters.{self.name}.bootstrap.servers and that a Kafka broker listens there in plain text"
+            + (f"; {hint}" if hint else ""),
         )
 
     def start(self) -> None:
@@ -146,9 +166,32 @@ class ClusterClient:
         raise problem or Disconnected(f"no broker of cluster {self.name!r} is known")
 
     async def _fetch_metadata(self, connection: Connection, topics: set[str] | None) -> ClusterMetadata:
-        asked = None if topics is None else tuple(sorted(topics))
+        version = common_version(connection, ApiKey.METADATA, "Metadata", METADATA_VERSIONS)
+        by_name = topics is not None and version >= NOTHING_CREATED_FROM
+        asked = tuple(sorted(topics)) if topics is not None and by_name else None
         timeout_ms = min(METADATA_ANSWER_MS, self.properties.request_timeout_ms)
-        return await self._metadata_call(connection, asked, lambda: request_for(asked), timeout_ms=timeout_ms)
+        # Made anew for each version: what "all topics" is written as differs, and kafka-python changes the request.
+        read = await self._metadata_call(
+            connection, (asked, version), lambda: request_for(asked), timeout_ms=timeout_ms, version=version
+        )
+        found = self._identified(read)
+        return found if topics is None or by_name else found.only(topics)
+
+    def _identified(self, read: ClusterMetadata) -> ClusterMetadata:
+        """With an id: the cluster's own, or the one that is configured where it has none (before Kafka 0.10.1)."""
+        configured = self.properties.cluster_id
+        if not read.cluster_id and not configured:
+            raise ClusterMistaken(
+                "required: the cluster has no id of its own (Kafka before 0.10.1)",
+                hint=f"give cluster {self.name!r} an id that no other cluster has, and never change it:"
+                f" clusters: {{{self.name}: {{cluster.id: {self.name}-1}}}}",
+            )
+        if configured and read.cluster_id not in ("", configured):
+            raise ClusterMistaken(
+                f"{configured!r} is configured, and the cluster that answers has the id {read.cluster_id!r}",
+                hint="check bootstrap.servers; cluster.id is needed only where a cluster has no id",
+            )
+        return read if read.cluster_id else replace(read, cluster_id=configured)
 
     def _read_metadata(self, response: Any) -> ClusterMetadata:
         """What is the same is one object: many answers are kept, and there may be thousands of topics."""
@@ -236,27 +279,7 @@ class ClusterClient:
         return wait_ms / 1000 * random.uniform(1 - JITTER, 1 + JITTER)
 
     async def _open(self, broker: Broker, unacknowledged_ms: int = 0) -> Connection:
-        """A connection whose API versions are known, or the reason why there is none."""
-        connection = await open_connection(
-            broker.host, broker.port, self.properties, unacknowledged_ms=unacknowledged_ms
-        )
-        try:
-            await self._negotiate(connection)
-        except BaseException:  # also when nobody waits for it any more
-            connection.close()
-            raise
-        return connection
-
-    async def _negotiate(self, connection: Connection) -> None:
-        # Version 0 is offered by every broker since 0.10 and its answer's layout never changed.
-        connection.versions = {ApiKey.API_VERSIONS: (0, 0)}
-        timeout_ms = min(
-            self.properties.socket_connection_setup_timeout_ms, self.properties.request_timeout_ms
-        )
-        response = await call(connection, ApiVersionsRequest(), ApiVersionsResponse, timeout_ms=timeout_ms)
-        raise_for(response.error_code, f"{connection.address} ApiVersions")
-        with unpacking(f"versions from {connection.address}"):
-            connection.versions = {a.api_key: (a.min_version, a.max_version) for a in response.api_keys}
+        return await self._versions.open(broker.host, broker.port, unacknowledged_ms=unacknowledged_ms)
 
 
 def _retrieve(shared: asyncio.Task[Any]) -> None:

@@ -8,6 +8,7 @@ defaulted: an answer is an offset, or `BrokerRefused`.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
@@ -19,7 +20,7 @@ from heliograph.cluster.messages import raise_for, unpacking
 from heliograph.cluster.metadata import Leader
 from heliograph.model.errors import BrokerRefused, ProtocolError
 from heliograph.model.partition import TopicPartition
-from heliograph.wire.batch import MAGIC, BatchHeader, split_batches
+from heliograph.wire.batch import MAGIC, BatchHeader, Codec, split_batches
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition, FetchWant
 from heliograph.wire.fetch_request import FetchAsk
@@ -88,6 +89,8 @@ def leader_of(client: ClusterClient, where: TopicPartition) -> Leader:
 async def list_offset(
     client: ClusterClient, where: TopicPartition, timestamp: int, *, replica: int, committed: bool = False
 ) -> int:
+    """Brokers before Kafka 0.10.1 (version 0) know times by segments only: of a time they tell where a segment starts
+    that was last written before it. So what is found may be older than was asked for, never younger."""
     leader = leader_of(client, where)
     topic = ListOffsetsRequest.ListOffsetsTopic
     asked = topic.ListOffsetsPartition(
@@ -103,8 +106,12 @@ async def list_offset(
     what = f"offsets of {where} from broker {leader.node}"
     with unpacking(what):
         answer = response.topics[0].partitions[0]
-        code, offset = int(answer.error_code), int(answer.offset)
+        older = getattr(answer, "old_style_offsets", None)  # of version 0 only: the highest first
+        code, offset = int(answer.error_code), int(older[0] if older else answer.offset)
+        is_first_version = getattr(response, "version", None) == 0
     raise_for(code, what)
+    if is_first_version and not older and timestamp >= 0:  # no segment is as old
+        return await list_offset(client, where, EARLIEST, replica=replica)
     return offset
 
 
@@ -187,14 +194,26 @@ async def read_batches(
             break
         found += came
         first_offset = came[-1][0].next_offset
-    # Where a compressed set of messages of an old format begins is not in its header: it may be wanted.
-    wanted = [each for each in found if each[0].base_offset < next_offset or each[0].magic != MAGIC]
+    wanted = list(_beginning_before(next_offset, found))
     return Batches(
         headers=tuple(each[0] for each in wanted),
         views=tuple(each[1] for each in wanted),
         aborted=tuple(aborted),
         read_to=found[-1][0].next_offset if found else -1,
     )
+
+
+def _beginning_before(
+    next_offset: int, found: list[tuple[BatchHeader, memoryview]]
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """A compressed set of messages of the formats before Kafka 0.11 has its last offset in its header. Of those whose
+    last one is not before `next_offset` only the first can begin before it."""
+    for header, view in found:
+        is_set = header.magic < MAGIC and header.codec is not Codec.NONE
+        if header.base_offset < next_offset or is_set:
+            yield header, view
+        if header.next_offset >= next_offset:
+            return
 
 
 async def _fetch_one(

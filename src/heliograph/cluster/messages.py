@@ -17,6 +17,7 @@ from kafka.protocol.api_message import ApiMessage
 from heliograph.cluster.connection import Connection
 from heliograph.cluster.gate import Permit
 from heliograph.model.errors import BrokerRefused, ProtocolError
+from heliograph.model.hints import SUPPORTED_VERSIONS
 from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode
 
@@ -29,6 +30,10 @@ _HIGHEST = {
     ApiKey.ADD_PARTITIONS_TO_TXN: 3,
     ApiKey.END_TXN: 4,
 }
+
+# Below this a request for metadata may create the topics that it names; who must talk to such brokers asks for all
+# (client.py).
+_LOWEST = {ApiKey.METADATA: 4}
 
 _DECODE_FAULTS = (struct.error, ValueError, IndexError, KeyError, TypeError, OverflowError)
 
@@ -58,7 +63,8 @@ async def call(
 
 def choose_version(connection: Connection, request: ApiMessage) -> int:
     highest = _HIGHEST.get(request.API_KEY, request.max_version)
-    return common_version(connection, request.API_KEY, request.name, range(request.min_version, highest + 1))
+    lowest = _LOWEST.get(request.API_KEY, request.min_version)
+    return common_version(connection, request.API_KEY, request.name, range(lowest, highest + 1))
 
 
 def common_version(connection: Connection, api_key: int, name: str, ours: range) -> int:
@@ -70,7 +76,7 @@ def common_version(connection: Connection, api_key: int, name: str, ours: range)
         raise BrokerRefused(
             f"{connection.address} offers {offered} of {name}, we speak {ours[0]} to {ours[-1]}",
             code=ErrorCode.UNSUPPORTED_VERSION,
-            hint="upgrade its brokers: sources from Kafka 0.11 and targets from Kafka 2.8 are supported",
+            hint=f"upgrade its brokers: {SUPPORTED_VERSIONS}",
         )
     return int(version)
 

@@ -10,8 +10,10 @@ from kafka.protocol.metadata import MetadataRequest
 
 from heliograph.cluster.messages import unpacking
 from heliograph.model.partition import TopicPartition
+from heliograph.wire.error_codes import ErrorCode
 
 NO_ID = "without id, remade "
+INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})  # version 0 does not say so
 
 
 class Broker(NamedTuple):
@@ -79,6 +81,11 @@ class ClusterMetadata:
         leader = topic.leaders.get(where.partition) if topic else None
         return leader if leader is not None and leader.node in self.brokers else None
 
+    def only(self, topics: Iterable[str]) -> ClusterMetadata:
+        """Of these topics, as if they had been asked for by name."""
+        found = {name: self.topics.get(name) or _unknown(name) for name in topics}
+        return replace(self, topics=found)
+
     def changed_since(self, before: ClusterMetadata) -> list[str]:
         """The topics that are not what they were, or led by others. When brokers come or go, that may be any."""
         topics = list({**before.topics, **self.topics})
@@ -125,6 +132,17 @@ def _is_older(leader: Leader | None, known: Leader | None) -> bool:
     return leader is not None and known is not None and leader.epoch < known.epoch
 
 
+def _unknown(name: str) -> TopicMetadata:
+    return TopicMetadata(
+        name=name,
+        topic_id="",
+        internal=False,
+        error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        leaders={},
+        replication_factor=0,
+    )
+
+
 def request_for(topics: Iterable[str] | None) -> Any:
     """kafka-python's MetadataRequest; None: all topics."""
     asked = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=each) for each in topics]
@@ -132,7 +150,7 @@ def request_for(topics: Iterable[str] | None) -> Any:
 
 
 def from_response(response: Any) -> ClusterMetadata:
-    """kafka-python's MetadataResponse (version 2 or later) as our value."""
+    """kafka-python's MetadataResponse as our value. Before version 2 it has no cluster id, before 1 no controller."""
     with unpacking("metadata"):
         return ClusterMetadata(
             cluster_id=response.cluster_id or "",
@@ -150,7 +168,7 @@ def _topic(topic: Any) -> TopicMetadata:
     return TopicMetadata(
         name=topic.name,
         topic_id=str(topic.topic_id) if topic.topic_id and topic.topic_id.int else "",
-        internal=bool(topic.is_internal),
+        internal=bool(topic.is_internal) or topic.name in INTERNAL,
         error=topic.error_code,
         leaders=leaders,
         replication_factor=max((len(p.replica_nodes) for p in topic.partitions), default=0),

@@ -43,6 +43,8 @@ class ClientProperties:
     max_partition_fetch_bytes: int = 1_048_576
     max_request_size: int = 1_048_576
     max_in_flight_requests_per_connection: int = 5
+    broker_version_fallback: str = ""  # librdkafka's; empty: brokers must answer ApiVersions
+    cluster_id: str = ""  # ours; empty: the cluster has one, whichever it is
 
     def to_mapping(self) -> dict[str, str]:
         """Kafka's names and text; `parse_properties` of it gives an equal value."""
@@ -51,12 +53,16 @@ class ClientProperties:
 
 
 HONOURED = tuple(field.name.replace("_", ".") for field in fields(ClientProperties))
-SOURCE_ONLY = frozenset(name for name in HONOURED if "fetch" in name)
+SOURCE_ONLY = frozenset({"broker.version.fallback", *(name for name in HONOURED if "fetch" in name)})
 TARGET_ONLY = frozenset({"max.request.size", "max.in.flight.requests.per.connection"})
 
 # A healthy broker may take some hundred milliseconds to answer an append: it waits for followers. An append that is not
 # answered in time counts as lost, and the target is asked what became of it: below this, that would be most of them.
 _LEAST_REQUEST_TIMEOUT_MS = 1000
+_RELEASE = re.compile(r"\d{1,3}(\.\d{1,3}){1,3}", re.ASCII)
+_OLDEST_RELEASE = (0, 8)
+# It is part of the names of groups and transactional ids on the target.
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 _OR_OS_CHOOSES = ("send.buffer.bytes", "receive.buffer.bytes")
 _RANGES = {
     "request.timeout.ms": (1, _INT_MAX),
@@ -109,6 +115,10 @@ def _value(name: str, text: str) -> str | int | tuple[Address, ...]:
         return _protocol(text)
     if name == "client.id":
         return text
+    if name == "broker.version.fallback":
+        return _release(text)
+    if name == "cluster.id":
+        return _cluster_id(text)
     number = _number(text, *_RANGES[name])
     if name == "request.timeout.ms" and number < _LEAST_REQUEST_TIMEOUT_MS:
         raise ValueError(
@@ -134,6 +144,18 @@ def _protocol(text: str) -> str:
     if text in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
         raise ValueError(f"{text} is not built yet, only PLAINTEXT is")
     raise ValueError(f"{text!r} is not a security protocol; PLAINTEXT is the one that is built")
+
+
+def _release(text: str) -> str:
+    if text and (_RELEASE.fullmatch(text) is None or tuple(map(int, text.split("."))) < _OLDEST_RELEASE):
+        raise ValueError(f"{text!r} is not a release of Kafka from 0.8 on, such as 0.9.0.1")
+    return text
+
+
+def _cluster_id(text: str) -> str:
+    if text and _CLUSTER_ID.fullmatch(text) is None:
+        raise ValueError(f"{text!r} cannot be an id: up to 64 letters, digits, '.', '_' and '-'")
+    return text
 
 
 def _number(text: str, low: int, high: int) -> int:

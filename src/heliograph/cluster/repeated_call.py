@@ -31,13 +31,21 @@ class RepeatedCall(Generic[T]):
         self._values: dict[tuple[int, bytes], T] = {}  # by version and digest
 
     async def __call__(
-        self, connection: Connection, asked: Hashable, make: Callable[[], Any], *, timeout_ms: int
+        self,
+        connection: Connection,
+        asked: Hashable,
+        make: Callable[[], Any],
+        *,
+        timeout_ms: int,
+        version: int | None = None,
     ) -> T:
-        """Ask `make()`, which is the same for the same `asked`. An answer that came before gives the same object."""
+        """Ask `make()`, which is the same for the same `asked`. An answer that came before gives the same object.
+        `version` None: the highest that both sides know."""
         if self._request is None or asked != self._asked:
             self._asked, self._request, self._encoded = asked, make(), {}
         request = self._request
-        version = choose_version(connection, request)
+        if version is None:
+            version = choose_version(connection, request)
         encoded = self._encoded.get(version)
         if encoded is None:
             encoded = self._encoded[version] = request.encode(version=version)

@@ -34,6 +34,8 @@ from heliograph.cluster import group_requests
 from heliograph.cluster.admin import TOPIC_RESOURCE, call_any, configs_request, creatable, in_portions
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.messages import raise_for, unpacking
+from heliograph.model.errors import BrokerRefused
+from heliograph.wire.error_codes import ErrorCode
 
 BROKER_ENDPOINT = 1  # whom DescribeCluster is to describe
 NO_TOPIC = "heliograph: no topic"  # Kafka takes neither colons nor spaces in a name
@@ -50,15 +52,23 @@ class TopicRights:
 
 
 async def read_topic_rights(client: ClusterClient, topics: Iterable[str]) -> dict[str, TopicRights]:
-    """A topic that may not be seen has the error TOPIC_AUTHORIZATION_FAILED, whether it is there or not."""
-    found = {}
+    """A topic that may not be seen has the error TOPIC_AUTHORIZATION_FAILED, whether it is there or not. Brokers before
+    Kafka 2.3 say nothing of rights."""
+    found: dict[str, TopicRights] = {}
     for names in in_portions(topics):
         request = MetadataRequest(
             topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names],
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=True,
         )
-        response = await call_any(client, request, MetadataResponse)
+        try:
+            response = await call_any(client, request, MetadataResponse)
+        except BrokerRefused as refused:
+            if refused.code != ErrorCode.UNSUPPORTED_VERSION:
+                raise
+            seen = await client.read_metadata(names)
+            found |= {name: TopicRights(error=topic.error, held=None) for name, topic in seen.topics.items()}
+            continue
         with unpacking("rights on topics"):
             for topic in response.topics:
                 held = _held(topic.authorized_operations)

@@ -32,14 +32,15 @@ from heliograph.cluster.offsets_topic import OFFSETS_TOPIC, REPLICATION_FACTOR, 
 from heliograph.controller.finding import Finding, Side, listed
 from heliograph.model.errors import BrokerRefused, ProtocolError, RequestFailed
 from heliograph.model.events import Severity
+from heliograph.model.hints import SUPPORTED_VERSIONS
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode
-from heliograph.wire.fetch import FETCH_VERSIONS
+from heliograph.wire.fetch import FETCH_ISOLATED_FROM, FETCH_VERSIONS
 from heliograph.wire.produce import PRODUCE_VERSIONS
 
 BROKERS_AT_ONCE = 16
-TOO_OLD = "sources from Kafka 0.11 and targets from Kafka 2.8 are supported"
+FETCH_ON_TARGETS = range(FETCH_ISOLATED_FROM, FETCH_VERSIONS.stop)
 UNREACHED = "lanes must reach every broker by the host and port it advertises: see its advertised.listeners"
 NO_OWNER = -1  # a producer id that nobody has
 
@@ -60,13 +61,14 @@ def _need(request: Any) -> Need:
     )
 
 
-_BOTH = (
+# Configs are not needed: a source that cannot tell them gets a target with default ones (topic_config.py).
+SOURCE_NEEDS = (
     Need(name="Fetch", api_key=ApiKey.FETCH, versions=FETCH_VERSIONS),
-    *map(_need, (MetadataRequest, ListOffsetsRequest, DescribeConfigsRequest)),
+    *map(_need, (MetadataRequest, ListOffsetsRequest)),
 )
-SOURCE_NEEDS = _BOTH
 TARGET_NEEDS = (
-    *_BOTH,
+    Need(name="Fetch", api_key=ApiKey.FETCH, versions=FETCH_ON_TARGETS),
+    *map(_need, (MetadataRequest, ListOffsetsRequest, DescribeConfigsRequest)),
     Need(name="Produce", api_key=ApiKey.PRODUCE, versions=PRODUCE_VERSIONS),
     *map(_need, (DescribeProducersRequest, CreateTopicsRequest, FindCoordinatorRequest)),
     *map(_need, (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)),
@@ -83,7 +85,7 @@ async def check_brokers(side: Side, needs: tuple[Need, ...]) -> list[Finding]:
         raise failures[-1]
     findings = [side.find(Severity.WARNING, failure.message, UNREACHED) for failure in failures]
     lacks = [answer for answer in answers if isinstance(answer, list) and answer]
-    return findings + [side.find(Severity.ERROR, "; ".join(lack), TOO_OLD) for lack in lacks]
+    return findings + [side.find(Severity.ERROR, "; ".join(lack), SUPPORTED_VERSIONS) for lack in lacks]
 
 
 async def _missing(

@@ -56,11 +56,18 @@ def shape_target(
     effective: Mapping[str, str],
     target_brokers: int,
     target_defaults: Mapping[str, str],
+    untold: bool = False,
 ) -> TargetShape:
     """The source topic's own configs, and what is carried of its brokers' defaults, unless the target's brokers have it
     too; with what a mirror needs forced, and what the target cannot hold cut. What `target_defaults` does not hold is
-    not known."""
+    not known. `untold`: neither are the source's configs."""
     warnings = []
+    if untold:
+        warnings.append(
+            f"{topic}: the source's brokers do not tell configs (Kafka before 0.11): the target topic is created with"
+            " the target's own retention and cleanup policy. If the source keeps records for longer, or compacts them,"
+            " create the target topic before the first run, with these configs"
+        )
     factor = min(max(replication_factor, 1), max(target_brokers, 1))
     if factor < replication_factor:
         warnings.append(

@@ -32,6 +32,7 @@ def shape_for(snapshot: LinkSnapshot, topic: SourceTopic) -> TargetShape:
         effective=topic.config.effective,
         target_brokers=snapshot.target_brokers,
         target_defaults=snapshot.target_defaults,
+        untold=topic.config.untold,
     )
 
 

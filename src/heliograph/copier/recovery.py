@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from heliograph.model.errors import BrokerRefused, PartitionStop
 from heliograph.model.events import Event, Trouble
-from heliograph.model.hints import AFTER_LINE, THEN_RESUME
+from heliograph.model.hints import AFTER_LINE, SUPPORTED_VERSIONS, THEN_RESUME
 from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 
@@ -171,8 +171,7 @@ def after_deletion(refused: BrokerRefused) -> PartitionStop | Trouble:
 NEVER_READ: dict[int, str] = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "grant the mirror READ and DESCRIBE on the topic" + THEN_RESUME,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "grant the mirror DESCRIBE on the cluster" + THEN_RESUME,
-    ErrorCode.UNSUPPORTED_VERSION: "upgrade the brokers: sources from Kafka 0.11, targets from Kafka 2.8 are supported"
-    + THEN_RESUME,
+    ErrorCode.UNSUPPORTED_VERSION: f"upgrade the brokers: {SUPPORTED_VERSIONS}{THEN_RESUME}",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: TRANSACTION_RIGHTS,
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "set transaction.max.timeout.ms of the target's brokers to 10000 or more"
     + THEN_RESUME,

@@ -15,6 +15,7 @@
     │   ├── Disconnected               outcome unknown: it may still execute
     │   │   └── LineLeft               we ended the connection ourselves; the broker is well
     │   ├── RequestTimedOut            outcome unknown: it may still execute
+    │   ├── ClusterMistaken            the cluster that answers is not the one that is configured
     │   └── BrokerRefused              the broker answered with an error code
     └── PartitionStop                  one partition needs an operator; the others go on (P6, P7)
 
@@ -100,6 +101,10 @@ class LineLeft(Disconnected):
 
 class RequestTimedOut(RequestFailed):
     """No answer in time: the request may or may not have been executed."""
+
+
+class ClusterMistaken(RequestFailed):
+    """The cluster that answers has another id than the one that is configured, or none at all."""
 
 
 class BrokerRefused(RequestFailed):

@@ -34,6 +34,8 @@ AFRESH = (
     f" them and asks first): {REMIRROR}"
 )
 
+SUPPORTED_VERSIONS = "sources from Kafka 0.8.2 and targets from Kafka 2.8 are supported (docs/VERSIONS.md)"
+
 # Of a target topic that somebody has deleted and created.
 MADE_AGAIN = f"find out who did it; if the new target topic is empty: {RESUME_TOPIC}; if not, {AFRESH}"
 

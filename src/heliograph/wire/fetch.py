@@ -1,7 +1,8 @@
-"""Fetch, versions 4 to 13: what may be asked of a partition's leader, and how its answer is read.
+"""Fetch, versions 0 to 13: what may be asked of a partition's leader, and how its answer is read.
 
 Owns: both messages' values and the answer's layout; the request's is fetch_request.py's. Must not know the records
-inside (batch.py), the connection, nor what a fetch session holds (cluster/fetch_session.py).
+inside (batch.py), the connection, nor what a fetch session holds (cluster/fetch_session.py). Which format the records
+have follows from the version: magic 0 up to version 1, 0 or 1 up to version 3, any from 4 on.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from typing import NamedTuple
 from heliograph.wire.reader import Reader
 from heliograph.wire.topic_ids import NO_NAMES, read_topic
 
-FETCH_VERSIONS = range(4, 14)
+FETCH_VERSIONS = range(14)
+FETCH_THROTTLED_FROM = 1
+# From here on an answer has a limit as a whole, and its first message comes whole, however large it is.
+FETCH_LIMITED_FROM = 3
+FETCH_ISOLATED_FROM = 4
 FETCH_SESSIONS_FROM = 7
 FETCH_FLEXIBLE_FROM = 12
 FETCH_BY_ID_FROM = 13
@@ -23,12 +28,13 @@ _UNKNOWN = -1
 
 _INT32 = struct.Struct(">i")
 _ERROR_AND_SESSION = struct.Struct(">hi")
+_PARTITION_V0 = struct.Struct(">ihq")
 _PARTITION_V4 = struct.Struct(">ihqq")
 _PARTITION_V5 = struct.Struct(">ihqqq")
 _ABORTED = struct.Struct(">qq")  # producer id, first offset
 # The least a topic or partition can take in any version: enough to refuse absurd counts.
 _TOPIC_MIN_BYTES = 3
-_PARTITION_MIN_BYTES = _PARTITION_V4.size + 2
+_PARTITION_MIN_BYTES = _PARTITION_V0.size + 2
 
 _DIVERGING_EPOCH_TAG = 0
 _CURRENT_LEADER_TAG = 1
@@ -51,7 +57,7 @@ class FetchedPartition(NamedTuple):
     partition: int
     error: int
     high_watermark: int
-    last_stable_offset: int
+    last_stable_offset: int  # -1 below version 4
     log_start_offset: int  # -1 below version 5
     preferred_read_replica: int  # -1 below version 11
     records: memoryview  # into the answer's body
@@ -77,7 +83,7 @@ def decode_fetch(version: int, body: memoryview, names: Mapping[bytes, str] = NO
     """`names`, by id, of the topics that were asked for: from version 13 on an answer names none."""
     assert version in FETCH_VERSIONS, version
     reader = Reader(body, flexible=version >= FETCH_FLEXIBLE_FROM)
-    throttle_ms = reader.int32()
+    throttle_ms = reader.int32() if version >= FETCH_THROTTLED_FROM else 0
     error, session_id = (
         reader.unpack(_ERROR_AND_SESSION) if version >= FETCH_SESSIONS_FROM else (0, NO_SESSION)
     )
@@ -95,11 +101,14 @@ def decode_fetch(version: int, body: memoryview, names: Mapping[bytes, str] = NO
 def _decode_partition(version: int, topic: str, reader: Reader) -> FetchedPartition:
     if version >= 5:
         partition, error, high_watermark, last_stable, log_start = reader.unpack(_PARTITION_V5)
-    else:
+    elif version >= FETCH_ISOLATED_FROM:
         partition, error, high_watermark, last_stable = reader.unpack(_PARTITION_V4)
         log_start = _UNKNOWN
+    else:
+        partition, error, high_watermark = reader.unpack(_PARTITION_V0)
+        last_stable = log_start = _UNKNOWN
     # Null or, as a rule, none: spare the call.
-    aborted_count = reader.nullable_count(_ABORTED.size)
+    aborted_count = reader.nullable_count(_ABORTED.size) if version >= FETCH_ISOLATED_FROM else 0
     aborted = _decode_aborted(reader, aborted_count) if aborted_count else ()
     replica = reader.unpack(_INT32)[0] if version >= 11 else _UNKNOWN
     records = reader.nullable_bytes()

@@ -1,4 +1,4 @@
-"""A Fetch request's bytes, versions 4 to 13.
+"""A Fetch request's bytes, versions 0 to 13.
 
 Owns: the request's layout. Must not know why something is asked for, or forgotten (cluster/fetch_session.py).
 """
@@ -13,6 +13,8 @@ from heliograph.wire import writer
 from heliograph.wire.fetch import (
     FETCH_BY_ID_FROM,
     FETCH_FLEXIBLE_FROM,
+    FETCH_ISOLATED_FROM,
+    FETCH_LIMITED_FROM,
     FETCH_SESSIONS_FROM,
     FETCH_VERSIONS,
     NO_SESSION,
@@ -27,7 +29,9 @@ _CONSUMER = -1
 _UNKNOWN = -1
 _T = TypeVar("_T")
 
-_REQUEST_HEAD = struct.Struct(">iiiib")
+_REQUEST_HEAD = struct.Struct(">iii")
+_MAX_BYTES = struct.Struct(">i")
+_ISOLATION = struct.Struct(">b")
 _SESSION = struct.Struct(">ii")
 _INDEX = struct.Struct(">i")
 _WANT_V4 = struct.Struct(">iqi")
@@ -59,10 +63,15 @@ def encode_fetch(
     max_bytes: int,
     read_committed: bool,
 ) -> bytes:
-    """The request's body, its wants grouped by topic in the order of first appearance."""
+    """The request's body, its wants grouped by topic in the order of first appearance. `max_bytes` is said from version
+    3 on, `read_committed` from 4 on: brokers before that know no transactions."""
     assert version in FETCH_VERSIONS, version
     flexible = version >= FETCH_FLEXIBLE_FROM
-    parts = [_REQUEST_HEAD.pack(_CONSUMER, max_wait_ms, min_bytes, max_bytes, read_committed)]
+    parts = [_REQUEST_HEAD.pack(_CONSUMER, max_wait_ms, min_bytes)]
+    if version >= FETCH_LIMITED_FROM:
+        parts.append(_MAX_BYTES.pack(max_bytes))
+    if version >= FETCH_ISOLATED_FROM:
+        parts.append(_ISOLATION.pack(read_committed))
     if version >= FETCH_SESSIONS_FROM:
         parts.append(_SESSION.pack(ask.session_id, ask.session_epoch))
     _encode_topics(parts, version, ask.wants, lambda want: _encode_want(version, want))

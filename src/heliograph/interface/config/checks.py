@@ -66,7 +66,7 @@ def _link(place: Place, link: dict[str, Any], clusters: dict[str, Any]) -> Itera
 def _misplaced(place: Place, overrides: dict[str, str], misplaced: frozenset[str]) -> Iterator[Problem]:
     other = "producer" if place[-1] == "consumer" else "consumer"
     for name in overrides:
-        if name == "bootstrap.servers":
+        if name in ("bootstrap.servers", "cluster.id"):
             yield Problem((*place, name), "belongs to the cluster; name another cluster instead")
         elif name in misplaced:
             yield Problem((*place, name), f"has no effect here; set it under {other}")

@@ -12,6 +12,9 @@ version: 1
 clusters:
   sf:
     bootstrap.servers: "127.0.0.1:19092"
+    # Only for a source before Kafka 0.10 (docs/VERSIONS.md): what it runs, and an id that no other cluster has.
+    # broker.version.fallback: 0.9.0.1
+    # cluster.id: sf-1
   nyc:
     bootstrap.servers: "127.0.0.1:29092"
     # client.id: heliograph

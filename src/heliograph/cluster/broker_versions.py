@@ -1,0 +1,91 @@
+"""Which versions of which APIs a broker speaks: it is asked, or, where it is too old to answer, a release is assumed.
+
+Brokers before Kafka 0.10 do not know the question (ApiVersions): they close the connection, or say nothing. Then the
+property `broker.version.fallback` names the release whose versions to use.
+
+Owns how a connection becomes one whose versions are known. Must not know what is asked over it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+
+from heliograph.cluster.connection import Connection
+from heliograph.cluster.messages import call, raise_for, unpacking
+from heliograph.cluster.open_connection import open_connection
+from heliograph.cluster.properties import ClientProperties
+from heliograph.model.errors import Disconnected, RequestTimedOut
+from heliograph.wire.api_keys import ApiKey
+
+Versions = dict[int, tuple[int, int]]
+
+# Of a broker that says nothing at all; one that knows the question answers in milliseconds.
+MUTE_AFTER_MS = 3_000
+MUTE_LASTS_S = 300.0  # then it is asked again: it may have been upgraded
+
+# What a source is asked, in the versions of each release.
+_RELEASES: tuple[tuple[tuple[int, ...], Versions], ...] = (
+    ((0, 8), {ApiKey.FETCH: (0, 0), ApiKey.LIST_OFFSETS: (0, 0), ApiKey.METADATA: (0, 0)}),
+    ((0, 9), {ApiKey.FETCH: (0, 1), ApiKey.LIST_OFFSETS: (0, 0), ApiKey.METADATA: (0, 0)}),
+    ((0, 10), {ApiKey.FETCH: (0, 2), ApiKey.LIST_OFFSETS: (0, 0), ApiKey.METADATA: (0, 1)}),
+)
+
+
+def versions_of(release: str) -> Versions:
+    """Those that a broker of this release speaks at least. `release`: as `broker.version.fallback` has it."""
+    number = tuple(map(int, release.split(".")))
+    return dict([versions for since, versions in _RELEASES if since <= number][-1])
+
+
+class BrokerVersions:
+    """Of one cluster."""
+
+    def __init__(self, properties: ClientProperties) -> None:
+        self._properties = properties
+        self._fallback = properties.broker_version_fallback
+        self._mute: dict[tuple[str, int], float] = {}  # by address: until when it is not asked again
+
+    async def open(self, host: str, port: int, *, unacknowledged_ms: int = 0) -> Connection:
+        """A connection whose API versions are known, or the reason why there is none."""
+        loop = asyncio.get_running_loop()
+        if self._fallback and self._mute.get((host, port), 0.0) > loop.time():
+            return await self._assume(host, port, unacknowledged_ms)
+        connection = await open_connection(host, port, self._properties, unacknowledged_ms=unacknowledged_ms)
+        try:
+            connection.versions = await self._ask(connection)
+        except (Disconnected, RequestTimedOut) as failed:
+            connection.close()
+            if self._fallback:
+                self._mute[host, port] = loop.time() + MUTE_LASTS_S
+                return await self._assume(host, port, unacknowledged_ms)
+            raise _without_fallback(failed) from failed
+        except BaseException:  # also when nobody waits for it any more
+            connection.close()
+            raise
+        return connection
+
+    async def _ask(self, connection: Connection) -> Versions:
+        # Version 0 is offered by every broker since 0.10 and its answer's layout never changed.
+        connection.versions = {ApiKey.API_VERSIONS: (0, 0)}
+        timeout_ms = min(
+            self._properties.socket_connection_setup_timeout_ms, self._properties.request_timeout_ms
+        )
+        if self._fallback:
+            timeout_ms = min(timeout_ms, MUTE_AFTER_MS)
+        response = await call(connection, ApiVersionsRequest(), ApiVersionsResponse, timeout_ms=timeout_ms)
+        raise_for(response.error_code, f"{connection.address} ApiVersions")
+        with unpacking(f"versions from {connection.address}"):
+            return {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+
+    async def _assume(self, host: str, port: int, unacknowledged_ms: int) -> Connection:
+        connection = await open_connection(host, port, self._properties, unacknowledged_ms=unacknowledged_ms)
+        connection.versions = versions_of(self._fallback)
+        return connection
+
+
+def _without_fallback(failed: Disconnected | RequestTimedOut) -> Disconnected | RequestTimedOut:
+    words = f"{failed.message}, asked for the versions that it speaks"
+    hint = "if its brokers are older than Kafka 0.10, set broker.version.fallback and cluster.id (docs/VERSIONS.md)"
+    return type(failed)(words, hint=hint)
