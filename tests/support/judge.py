@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from .log_reader import Deadline, LogReader, SeenRecord
 
@@ -56,14 +57,15 @@ def compare(
     *,
     timeout_s: float = 120.0,
     isolations: tuple[str, str] = BOTH_COMMITTED,
+    source_settings: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """Compares topics of one name, or a mapping of source to target names. Raises `Undecided` in time.
-    `isolations`: of the consumers of source and target."""
+    `isolations`: of the consumers of source and target. `source_settings`: of the source's (old_kafka.py)."""
     pairs = topic_pairs(topics)
     deadline = Deadline.after(timeout_s)
     findings = Findings()
     with (
-        LogReader(source_bootstrap, deadline, isolations[0]) as source,
+        LogReader(source_bootstrap, deadline, isolations[0], source_settings) as source,
         LogReader(target_bootstrap, deadline, isolations[1]) as target,
     ):
         for source_topic, target_topic in pairs.items():
@@ -79,9 +81,17 @@ def assert_identical(
     records: int | None = None,
     timeout_s: float = 120.0,
     isolations: tuple[str, str] = BOTH_COMMITTED,
+    source_settings: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """Fails with the first differences; also if the source holds another number of records than expected."""
-    verdict = compare(source_bootstrap, target_bootstrap, topics, timeout_s=timeout_s, isolations=isolations)
+    verdict = compare(
+        source_bootstrap,
+        target_bootstrap,
+        topics,
+        timeout_s=timeout_s,
+        isolations=isolations,
+        source_settings=source_settings,
+    )
     listed = "\n  ".join(verdict.differences)
     assert verdict.identical, (
         f"{verdict.different} differences in {verdict.records} records, first:\n  {listed}"

@@ -7,7 +7,7 @@ other cluster, nor any code of the mirror: the judge is worth something only whi
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -80,10 +80,19 @@ class Deadline:
 class LogReader:
     """Reads one partition at a time. Leaving the context closes the consumer."""
 
-    def __init__(self, bootstrap: str, deadline: Deadline, isolation: str = "read_committed") -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        deadline: Deadline,
+        isolation: str = "read_committed",
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`settings`: what the client needs to talk to this cluster (old_kafka.py)."""
         self._bootstrap = bootstrap
         self._deadline = deadline
-        self._consumer = Consumer({**SETTINGS, "bootstrap.servers": bootstrap, "isolation.level": isolation})
+        self._consumer = Consumer(
+            {**SETTINGS, "bootstrap.servers": bootstrap, "isolation.level": isolation, **(settings or {})}
+        )
 
     def partition_count(self, topic: str) -> int | None:
         """The number of partitions once all have a leader; None if there is no such topic."""
@@ -161,10 +170,12 @@ def _is_end(message: Any, where: str) -> bool:
 
 def _seen(message: Any) -> SeenRecord:
     kind, timestamp_ms = message.timestamp()
+    # Messages of format 0 have none; in later formats Kafka writes -1 for that, whatever the type.
+    timed = kind in TIMESTAMP_TYPES and timestamp_ms >= 0
     return SeenRecord(
         message.offset(),
-        TIMESTAMP_TYPES.get(kind, "no timestamp"),
-        timestamp_ms,
+        TIMESTAMP_TYPES[kind] if timed else "no timestamp",
+        timestamp_ms if timed else -1,
         message.key(),
         message.value(),
         tuple(message.headers() or ()),

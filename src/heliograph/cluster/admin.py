@@ -111,7 +111,7 @@ async def create_topic(
         timeout_ms=client.properties.request_timeout_ms,
         validate_only=False,
     )
-    response = await _call_controller(client, request, CreateTopicsResponse)
+    response = await call_controller(client, request, CreateTopicsResponse)
     with unpacking(f"creation of topic {name}"):
         result = response.topics[0]
     if result.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
@@ -152,7 +152,7 @@ async def delete_topic(client: ClusterClient, topic_id: str) -> None:
     seen for a moment after that."""
     topic = DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=UUID(topic_id))
     request = DeleteTopicsRequest(topics=[topic], timeout_ms=client.properties.request_timeout_ms)
-    response = await _call_controller(client, request, DeleteTopicsResponse)
+    response = await call_controller(client, request, DeleteTopicsResponse)
     what = f"deletion of topic {topic_id}"
     with unpacking(what):
         code = int(response.responses[0].error_code)
@@ -224,12 +224,27 @@ def in_portions(topics: Iterable[str]) -> list[list[str]]:
     return [names[first : first + DESCRIBE_AT_ONCE] for first in range(0, len(names), DESCRIBE_AT_ONCE)]
 
 
-async def _call_controller(client: ClusterClient, request: Any, response_class: type[Any]) -> Any:
-    """With ZooKeeper the controller alone makes and deletes topics; with KRaft any broker passes it on."""
+async def call_controller(client: ClusterClient, request: Any, response_class: type[Any]) -> Any:
+    """With ZooKeeper the controller alone makes and deletes topics; with KRaft any broker passes it on. A broker that
+    is the controller no longer refuses, and has done nothing: then the one that is it now is asked."""
+    response = await _call_known_controller(client, request, response_class)
+    if ErrorCode.NOT_CONTROLLER in _topic_codes(response):
+        await client.refresh()
+        response = await _call_known_controller(client, request, response_class)
+    return response
+
+
+async def _call_known_controller(client: ClusterClient, request: Any, response_class: type[Any]) -> Any:
     controller = client.metadata.controller
     if controller in client.metadata.brokers:
         return await client.call(controller, request, response_class)
     return await call_any(client, request, response_class)
+
+
+def _topic_codes(response: Any) -> set[int]:
+    with unpacking("an answer of the controller"):
+        topics = response.responses if hasattr(response, "responses") else response.topics
+        return {int(topic.error_code) for topic in topics}
 
 
 async def call_any(client: ClusterClient, request: Any, response_class: type[Any]) -> Any:

@@ -31,7 +31,14 @@ from kafka.protocol.producer import (
 )
 
 from heliograph.cluster import group_requests
-from heliograph.cluster.admin import TOPIC_RESOURCE, call_any, configs_request, creatable, in_portions
+from heliograph.cluster.admin import (
+    TOPIC_RESOURCE,
+    call_any,
+    call_controller,
+    configs_request,
+    creatable,
+    in_portions,
+)
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.messages import raise_for, unpacking
 from heliograph.model.errors import BrokerRefused
@@ -178,7 +185,7 @@ async def try_creating(
             timeout_ms=client.properties.request_timeout_ms,
             validate_only=True,
         )
-        response = await call_any(client, request, CreateTopicsResponse)
+        response = await call_controller(client, request, CreateTopicsResponse)
         with unpacking("a trial of creating topics"):
             found |= {t.name: (int(t.error_code), str(t.error_message or "")) for t in response.topics}
     return found

@@ -26,6 +26,7 @@ from heliograph.model.link_status import LinkStatus, published_link
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.partition_status import Document, PartitionStatus
 from heliograph.model.states import PartitionState
+from heliograph.wire.batch import MAGIC
 
 SCHEMA = "heliograph.status/1"
 READS_AT_ONCE = 64
@@ -146,6 +147,9 @@ async def _lag_ms(source: ClusterClient, seen: PartitionStatus, now: datetime) -
         first = await read_batch(source, seen.partition.source, seen.next_offset or 0)
     except (RequestFailed, ProtocolError):
         return None
-    if first is None or first[0].base_timestamp < 0:
+    if first is None:
         return None
-    return max(int(now.timestamp() * 1000) - first[0].base_timestamp, 0)
+    header = first[0]
+    # Messages of format 1 have one timestamp, and compressed ones their latest; those of format 0 have none.
+    time_ms = header.base_timestamp if header.magic == MAGIC else header.max_timestamp
+    return max(int(now.timestamp() * 1000) - time_ms, 0) if time_ms >= 0 else None
