@@ -5,6 +5,7 @@ import pytest
 
 from heliograph.lab.cluster import LabCluster
 from heliograph.lab.probe import live_brokers
+from heliograph.lab.releases import release
 
 RELEASES = ["0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3", "1.1.1", "2.4.1", "2.8.2"]
 
@@ -14,8 +15,7 @@ RELEASES = ["0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3", "1.1.1", "2.4.1", "2.8
 @pytest.mark.parametrize("kafka", RELEASES)
 def test_an_old_cluster_comes_up_on_loopback_only_and_leaves_nothing(kafka: str) -> None:
     with LabCluster.start(name="old", kafka=kafka) as cluster:
-        version = 0 if kafka < "0.10" else 1
-        assert live_brokers(cluster.brokers[0].port, version) == {1}
+        assert live_brokers(cluster.brokers[0].port, release(kafka).metadata_version) == {1}
         pids = [process.last_pid for process in cluster.processes]
         assert len(pids) == 2
         for pid in pids:
