@@ -17,6 +17,7 @@ from heliograph.cluster.properties import parse_properties
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.errors import ClusterUnreachable, ConfigError
 from heliograph.model.partition import TopicPartition
+from heliograph.model.states import PartitionState
 from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.fetch import FETCH_FLEXIBLE_FROM
 from tests.support.judge import assert_identical
@@ -69,7 +70,7 @@ async def mirror_all(source: LabCluster, target: LabCluster, topics: list[str]) 
     properties = {**settings.clusters["src"], **heliograph_properties(source.kafka)}
     settings = replace(settings, clusters={**settings.clusters, "src": properties})
     async with plain_run(settings) as run:
-        await run.until(lambda seen: bool(seen.rows) and seen.states == {"caught_up"}, LIMIT_S)
+        await run.until(lambda seen: bool(seen.rows) and seen.states == {PartitionState.CAUGHT_UP}, LIMIT_S)
         return [each.message for each in run.mirror.outbox.last]
 
 

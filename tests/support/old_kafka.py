@@ -49,7 +49,7 @@ def produce_as(kafka: str, bootstrap: str, topic: str, records: Iterable[Record]
     settings = {**librdkafka_settings(kafka), **({"enable.idempotence": False} if plain else {})}
     # Small enough for a limit of 1,000,000 bytes, which brokers had before; large enough to be cut in a fetch.
     producer = ConfirmedProducer(
-        bootstrap, codec=codec, **settings, **{"message.max.bytes": 900_000, "linger.ms": 50}
+        bootstrap, codec=codec, **settings, **{"message.max.bytes": 980_000, "linger.ms": 50}
     )
     for number, record in enumerate(records):
         headers = () if plain else record.headers
