@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from heliograph.cluster.admin import UNTOLD, describe_topic_configs
-from heliograph.cluster.broker_versions import versions_of
+from heliograph.cluster.broker_versions import BrokerVersions, versions_of
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.fetches import LEAST_SHARE_BYTES, MOST_MESSAGE_BYTES, fetch
 from heliograph.cluster.log_reads import CONSUMER, list_offset, read_batch, read_batches, read_span
 from heliograph.cluster.metadata import Leader
 from heliograph.cluster.rights import TopicRights, read_topic_rights
-from heliograph.model.errors import ClusterUnreachable, ConfigError
+from heliograph.model.errors import ClusterUnreachable, ConfigError, Disconnected
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode
@@ -136,6 +136,28 @@ async def test_a_broker_that_says_nothing_is_asked_for_versions_once() -> None:
         await client.connect()
         await client.refresh()
         assert len(broker.requests(ApiKey.API_VERSIONS)) == 1
+
+
+async def test_a_broker_that_closes_once_and_then_answers_is_not_taken_for_an_old_one() -> None:
+    """As one does that stops, or starts."""
+    connections = 0
+
+    async def behave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        _, _, correlation_id, _ = await read_request(reader)
+        if connections != 2:
+            return
+        writer.write(answer(correlation_id, struct.pack(">hihhh", 0, 1, ApiKey.FETCH, 0, 11)))
+        await never_answer(reader, writer)
+
+    async with peer(behave) as port:
+        brokers = BrokerVersions(properties_for(port, broker_version_fallback="0.9.0.1"))
+        connection = await brokers.open("127.0.0.1", port)
+        assert connection.versions == {ApiKey.FETCH: (0, 11)}
+        connection.close()
+        with pytest.raises(Disconnected):  # it has answered before: it is never taken for another release
+            await brokers.open("127.0.0.1", port)
 
 
 async def test_without_a_fallback_the_hint_names_it() -> None:

@@ -12,6 +12,7 @@ import asyncio
 
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
+from heliograph.cluster.bootstrap_servers import Address
 from heliograph.cluster.connection import Connection
 from heliograph.cluster.messages import call, raise_for, unpacking
 from heliograph.cluster.open_connection import open_connection
@@ -24,6 +25,9 @@ Versions = dict[int, tuple[int, int]]
 # Of a broker that says nothing at all; one that knows the question answers in milliseconds.
 MUTE_AFTER_MS = 3_000
 MUTE_LASTS_S = 300.0  # then it is asked again: it may have been upgraded
+# A broker that stops or starts closes connections, too. One that is taken for an older release than it has gives
+# records without their timestamps, so it is asked twice; and one that has answered once is never taken for another.
+ASKED_BEFORE_ASSUMED = 2
 
 # What a source is asked, in the versions of each release.
 _RELEASES: tuple[tuple[tuple[int, ...], Versions], ...] = (
@@ -45,26 +49,45 @@ class BrokerVersions:
     def __init__(self, properties: ClientProperties) -> None:
         self._properties = properties
         self._fallback = properties.broker_version_fallback
-        self._mute: dict[tuple[str, int], float] = {}  # by address: until when it is not asked again
+        self._mute: dict[Address, float] = {}  # by address: until when it is not asked again
+        self._answered: set[Address] = set()
 
     async def open(self, host: str, port: int, *, unacknowledged_ms: int = 0) -> Connection:
         """A connection whose API versions are known, or the reason why there is none."""
+        address = (host, port)
         loop = asyncio.get_running_loop()
-        if self._fallback and self._mute.get((host, port), 0.0) > loop.time():
-            return await self._assume(host, port, unacknowledged_ms)
-        connection = await open_connection(host, port, self._properties, unacknowledged_ms=unacknowledged_ms)
-        try:
-            connection.versions = await self._ask(connection)
-        except (Disconnected, RequestTimedOut) as failed:
-            connection.close()
-            if self._fallback:
-                self._mute[host, port] = loop.time() + MUTE_LASTS_S
-                return await self._assume(host, port, unacknowledged_ms)
-            raise _without_fallback(failed) from failed
-        except BaseException:  # also when nobody waits for it any more
-            connection.close()
-            raise
-        return connection
+        if self._mute.get(address, 0.0) <= loop.time():
+            connection = await self._answering(address, unacknowledged_ms)
+            if connection is not None:
+                return connection
+            self._mute[address] = loop.time() + MUTE_LASTS_S
+        assumed = await self._connect(address, unacknowledged_ms)
+        assumed.versions = versions_of(self._fallback)
+        return assumed
+
+    async def _answering(self, address: Address, unacknowledged_ms: int) -> Connection | None:
+        """None: it does not answer, and may be taken for the fallback."""
+        may_assume = bool(self._fallback) and address not in self._answered
+        for _ in range(ASKED_BEFORE_ASSUMED):
+            connection = await self._connect(address, unacknowledged_ms)
+            try:
+                connection.versions = await self._ask(connection)
+            except (Disconnected, RequestTimedOut) as failed:
+                connection.close()
+                if not may_assume:
+                    raise _without_fallback(failed) from failed
+                if isinstance(failed, RequestTimedOut):
+                    return None  # that took long enough
+            except BaseException:  # also when nobody waits for it any more
+                connection.close()
+                raise
+            else:
+                self._answered.add(address)
+                return connection
+        return None
+
+    async def _connect(self, address: Address, unacknowledged_ms: int) -> Connection:
+        return await open_connection(*address, self._properties, unacknowledged_ms=unacknowledged_ms)
 
     async def _ask(self, connection: Connection) -> Versions:
         # Version 0 is offered by every broker since 0.10 and its answer's layout never changed.
@@ -78,11 +101,6 @@ class BrokerVersions:
         raise_for(response.error_code, f"{connection.address} ApiVersions")
         with unpacking(f"versions from {connection.address}"):
             return {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
-
-    async def _assume(self, host: str, port: int, unacknowledged_ms: int) -> Connection:
-        connection = await open_connection(host, port, self._properties, unacknowledged_ms=unacknowledged_ms)
-        connection.versions = versions_of(self._fallback)
-        return connection
 
 
 def _without_fallback(failed: Disconnected | RequestTimedOut) -> Disconnected | RequestTimedOut:
