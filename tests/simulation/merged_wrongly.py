@@ -61,7 +61,8 @@ def merge_without_limit(
 
 
 def stop_at_merged(copy: PartitionCopy, code: int, message: str) -> None:
-    copy._in_flight[0] = copy._in_flight[0]._replace(batches=1)
+    # One record, too: a batch of several is split when it is refused as too large.
+    copy._in_flight[0] = copy._in_flight[0]._replace(batches=1, records=1)
     _refused(copy, code, message)
 
 
@@ -69,7 +70,9 @@ def hold_nothing(budget: ByteBudget, _size_bytes: int, share: Share | None) -> H
     return hold_merged(budget, 0, share)
 
 
-def differs_at_once(_view: memoryview, _batches: object, first_offset: int, _next_offset: int) -> int:
+def differs_at_once(
+    _view: memoryview, _batches: object, first_offset: int, _next_offset: int, _allowed: object
+) -> int:
     return first_offset
 
 
