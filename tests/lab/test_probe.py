@@ -8,10 +8,28 @@ import threading
 
 import pytest
 
-from heliograph.lab.probe import live_brokers
+from heliograph.lab.probe import answers, live_brokers
 
 BROKER = struct.pack(">ih9si", 7, 9, b"127.0.0.1", 9092)
 NO_RACK = struct.pack(">h", -1)
+
+
+def test_a_broker_that_knows_of_none_answers_all_the_same() -> None:
+    def serve(listener: socket.socket) -> None:
+        for _ in range(2):
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(100)
+                connection.sendall(struct.pack(">iiii", 12, 0, 0, 0))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = threading.Thread(target=serve, args=(listener,))
+        serving.start()
+        port = listener.getsockname()[1]
+        assert answers(port, 0)
+        assert live_brokers(port, 0) == frozenset()
+        serving.join()
+    assert not answers(port, 0)
 
 
 @pytest.mark.parametrize(("version", "broker"), [(0, BROKER), (1, BROKER + NO_RACK)])

@@ -30,3 +30,4 @@ def test_each_release_gets_what_it_needs(
     assert found.needs_zookeeper is zookeeper
     assert found.has_listeners is listeners
     assert found.metadata_version == metadata
+    assert found.lists_brokers is (version != "0.8.2.2")

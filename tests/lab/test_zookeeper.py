@@ -15,7 +15,8 @@ RELEASES = ["0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3", "1.1.1", "2.4.1", "2.8
 @pytest.mark.parametrize("kafka", RELEASES)
 def test_an_old_cluster_comes_up_on_loopback_only_and_leaves_nothing(kafka: str) -> None:
     with LabCluster.start(name="old", kafka=kafka) as cluster:
-        assert live_brokers(cluster.brokers[0].port, release(kafka).metadata_version) == {1}
+        seen = live_brokers(cluster.brokers[0].port, release(kafka).metadata_version)
+        assert seen == ({1} if release(kafka).lists_brokers else frozenset())
         pids = [process.last_pid for process in cluster.processes]
         assert len(pids) == 2
         for pid in pids:

@@ -11,7 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from heliograph.lab.probe import live_brokers
+from heliograph.lab.probe import answers, live_brokers
 from heliograph.lab.process import ProcessRecord, read_record, start_detached
 from heliograph.lab.releases import Release
 from heliograph.lab.runtime import Runtime, own_errors
@@ -90,12 +90,18 @@ class Broker:
         """Waits until it sees itself, and the `expected` brokers, alive in its cluster."""
         wanted = expected | {self.node_id}
         deadline = time.monotonic() + timeout_s
-        while not wanted <= live_brokers(self.port, self._release.metadata_version):
+        while not self._sees(wanted):
             if not self.running:
                 raise self._failure("ended while it started", self._log_text())
             if time.monotonic() > deadline:
                 raise self._failure(f"did not serve within {timeout_s:.0f} s", self._log_text())
             time.sleep(POLL_S)
+
+    def _sees(self, wanted: frozenset[int]) -> bool:
+        version = self._release.metadata_version
+        if not self._release.lists_brokers:
+            return answers(self.port, version)
+        return wanted <= live_brokers(self.port, version)
 
     def kill(self) -> None:
         """SIGKILL: nothing is flushed, nobody is told."""

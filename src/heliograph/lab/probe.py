@@ -14,15 +14,25 @@ ANSWER_TIMEOUT_S = 2.0
 
 def live_brokers(port: int, version: int = 1) -> frozenset[int]:
     """Ids of the brokers that the one on this loopback port sees alive; empty if it does not answer."""
+    answer = _ask(port, version)
+    return frozenset() if answer is None else _broker_ids(answer, version)
+
+
+def answers(port: int, version: int = 1) -> bool:
+    """Whether the broker on this loopback port answers, whatever it says."""
+    return _ask(port, version) is not None
+
+
+def _ask(port: int, version: int) -> bytes | None:
     # key, version, correlation, client, topics: none, which in version 0 means all
     request = struct.pack(">hhihi", 3, version, 0, -1, 0)
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=ANSWER_TIMEOUT_S) as connection:
             connection.sendall(struct.pack(">i", len(request)) + request)
             (size_bytes,) = struct.unpack(">i", _read_exactly(connection, 4))
-            return _broker_ids(_read_exactly(connection, size_bytes), version)
+            return _read_exactly(connection, size_bytes)
     except OSError:
-        return frozenset()
+        return None
 
 
 def _broker_ids(answer: bytes, version: int) -> frozenset[int]:

@@ -23,6 +23,7 @@ Number = tuple[int, ...]
 
 _OLDEST: Number = (0, 8, 2)
 _LISTENERS: Number = (0, 9)
+_LISTS_BROKERS: Number = (0, 9)
 _NULL_FOR_ALL_TOPICS: Number = (0, 10)
 _SCALA_2_12: Number = (0, 10, 1)
 _OWN_BASE64: Number = (1, 1)
@@ -50,6 +51,11 @@ class Release:
     def has_listeners(self) -> bool:
         """Whether addresses are set by `listeners`; before, by `host.name` and `port`."""
         return self.number >= _LISTENERS
+
+    @property
+    def lists_brokers(self) -> bool:
+        """Whether brokers of a cluster without topics know of each other; before, the first topic tells them."""
+        return self.number >= _LISTS_BROKERS
 
     @property
     def metadata_version(self) -> int:
