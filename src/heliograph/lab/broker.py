@@ -6,6 +6,7 @@ its cluster. A broker that does not come up says so with the last errors of its 
 
 from __future__ import annotations
 
+import math
 import signal
 import subprocess
 import time
@@ -15,13 +16,14 @@ from heliograph.lab.probe import answers, live_brokers
 from heliograph.lab.process import ProcessRecord, read_record, start_detached
 from heliograph.lab.releases import Release
 from heliograph.lab.runtime import Runtime, own_errors
-from heliograph.lab.settings import Node
+from heliograph.lab.settings import ZOOKEEPER_SESSION_MS, Node
 from heliograph.model.errors import LabError
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 40.0
 KILL_TIMEOUT_S = 20.0
 POLL_S = 0.05
+SESSION_MARGIN_S = 2.0  # ZooKeeper looks for sessions that are over once in a tick, of a second
 
 
 class Broker:
@@ -37,6 +39,7 @@ class Broker:
         self._settings_path = directory / "server.properties"
         self._record_path = directory / "process.json"
         self._record = read_record(self._record_path)
+        self._killed_at = -math.inf
 
     @property
     def pid(self) -> int:
@@ -74,6 +77,8 @@ class Broker:
         """Starts the process only: brokers of one cluster have to come up together."""
         if self.running:
             return
+        if self._release.needs_zookeeper:
+            self._await_end_of_session()
         heap = f"-Xmx{self._runtime.heap_mb}m"
         scratch = (
             f"-Djava.io.tmpdir={self._settings_path.parent}"  # what a killed broker unpacked goes with it
@@ -109,6 +114,12 @@ class Broker:
             raise LabError(
                 f"broker {self.node_id} (pid {self.pid}) outlives SIGKILL", hint="is its disk hung?"
             )
+        self._killed_at = time.monotonic()
+
+    def _await_end_of_session(self) -> None:
+        """ZooKeeper keeps the id of a killed broker for that long, and a broker whose id is taken ends at once."""
+        over_at = self._killed_at + ZOOKEEPER_SESSION_MS / 1000 + SESSION_MARGIN_S
+        time.sleep(max(over_at - time.monotonic(), 0.0))
 
     def stop(self) -> None:
         """SIGTERM, and waits for the orderly end; a broker that hangs in it is killed."""

@@ -19,6 +19,8 @@ LOOPBACK = "127.0.0.1"
 # takes a killed broker's port before it is started again.
 PORTS = range(12_000, 32_000)
 
+ZOOKEEPER_SESSION_MS = 6000  # Kafka's own default for a long time
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
@@ -104,9 +106,8 @@ def zookeeper_broker_settings(
     return {
         "broker.id": str(node.node_id),
         "zookeeper.connect": f"{LOOPBACK}:{zookeeper_port}",
-        # Above the session of a killed broker, whose id must be free before it is started again.
         "zookeeper.connection.timeout.ms": "60000",
-        "zookeeper.session.timeout.ms": "6000",
+        "zookeeper.session.timeout.ms": str(ZOOKEEPER_SESSION_MS),
         **(addresses if has_listeners else before_listeners),
         **_small_cluster(len(nodes), data_directory),
         **properties,
