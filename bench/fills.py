@@ -1,7 +1,7 @@
-"""How fast gaps are filled and logs aligned: `python -m bench.fills`.
+"""How fast gaps are filled, logs aligned and compacted topics built: `python -m bench.fills`.
 
-One lane of the product in this process, without Spark, on two lab clusters of one broker each. Prints a table and
-writes JSON beside the results of `script/bench`.
+One lane of the product in this process, without Spark, on two lab clusters of one broker each; for compacted topics a
+whole `heliograph run`. Prints a table and writes JSON beside the results of `script/bench`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from rich.console import Console
 from bench.aims import Aim
 from bench.alignments import AlignmentTime, measure_alignment
 from bench.clusters import ClusterPair, cluster_pair
+from bench.compacted import BuildTime, measure_build
 from bench.gap_rates import BulkRate, TailLag, measure_bulk, measure_tail
 from bench.report import RESULTS, write_json
 from bench.tables import aims_table
@@ -26,7 +27,8 @@ BULK_LEAST = 15_000
 ALIGNED_LEAST_S = 15.0
 LONGEST = 57_000_000
 SEVERAL, EACH = 4, 10_000_000
-PARTS = ("bulk", "tail", "alignment", "alignments")
+COMPACTED, BUILT_LEAST_S = 20_000_000, 60.0
+PARTS = ("bulk", "tail", "alignment", "alignments", "compacted")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,6 +36,7 @@ class FillResults:
     bulk: BulkRate | None = None
     tail: TailLag | None = None
     alignments: list[AlignmentTime] = field(default_factory=list)
+    build: BuildTime | None = None
 
 
 def aims_of(results: FillResults) -> list[Aim]:
@@ -43,7 +46,10 @@ def aims_of(results: FillResults) -> list[Aim]:
         aims.append(_bulk_aim(results.bulk))
     if results.tail:
         aims.append(_tail_aim(results.tail))
-    return [*aims, *(_alignment_aim(each) for each in results.alignments)]
+    aims += [_alignment_aim(each) for each in results.alignments]
+    if results.build:
+        aims.append(_build_aim(results.build))
+    return aims
 
 
 def _bulk_aim(bulk: BulkRate) -> Aim:
@@ -74,6 +80,15 @@ def _alignment_aim(one: AlignmentTime) -> Aim:
     )
 
 
+def _build_aim(build: BuildTime) -> Aim:
+    return Aim(
+        name=f"seconds of a run, compacted topic of {build.offsets:,} offsets, {build.live:,} records",
+        wanted=f"< {BUILT_LEAST_S:.0f}",
+        measured=f"{build.seconds:.1f}",
+        met=build.seconds < BUILT_LEAST_S,
+    )
+
+
 async def _measure(pair: ClusterPair, parts: list[str], results: FillResults) -> None:
     async def bulk() -> None:
         results.bulk = await measure_bulk(pair)
@@ -87,11 +102,15 @@ async def _measure(pair: ClusterPair, parts: list[str], results: FillResults) ->
     async def alignments() -> None:
         results.alignments.append(await measure_alignment(pair, partitions=SEVERAL, offsets=EACH))
 
+    async def compacted() -> None:
+        results.build = measure_build(pair, offsets=COMPACTED)
+
     work: dict[str, Callable[[], Awaitable[Any]]] = {
         "bulk": bulk,
         "tail": tail,
         "alignment": alignment,
         "alignments": alignments,
+        "compacted": compacted,
     }
     for part in parts:
         began = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.alignments import AlignmentTime
+from bench.compacted import BuildTime
 from bench.fills import FillResults, aims_of
 from bench.gap_rates import COMMITS_PER_S, TAIL_RECORDS, TAIL_S, WARM_UP_S, BulkRate, Look, tail_lag
 from bench.tables import aims_table
@@ -39,7 +40,9 @@ def test_aims_are_judged_where_there_is_one_and_what_was_not_measured_is_left_ou
             AlignmentTime(partitions=1, offsets=10, seconds=14.9, offsets_per_s=1),
             AlignmentTime(partitions=4, offsets=10, seconds=99, offsets_per_s=1),
         ],
+        build=BuildTime(offsets=20, live=2, seconds=60.1),
     )
     aims = aims_of(results)
-    assert [aim.met for aim in aims] == [False, True, None]
-    assert list(aims_table(aims).columns[3].cells) == ["[red]missed[/]", "[green]met[/]", "no aim"]
+    assert [aim.met for aim in aims] == [False, True, None, False]
+    verdicts = ["[red]missed[/]", "[green]met[/]", "no aim", "[red]missed[/]"]
+    assert list(aims_table(aims).columns[3].cells) == verdicts
