@@ -5,15 +5,10 @@ Real brokers and whole runs; judged by an independent consumer (tests/support/co
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
-from heliograph.cluster.admin import alter_topic_configs
-from heliograph.controller import builds
-from heliograph.controller.build_settings import POLICY
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.states import PartitionState
 from tests.support.compacted_scene import (
@@ -21,8 +16,10 @@ from tests.support.compacted_scene import (
     TAIL,
     assert_same_compacted,
     await_compaction,
+    bounds_of,
     make_compacted,
     stop_compaction,
+    write_changelog,
     write_sparse,
 )
 from tests.support.plain_mirror import settings_for
@@ -44,11 +41,16 @@ def target() -> Iterator[str]:
         yield cluster.bootstrap_servers
 
 
+def caught_up(run: PlainRun) -> bool:
+    return bool(run.rows) and run.states == {PartitionState.CAUGHT_UP}
+
+
 @pytest.mark.parametrize("codec", ["zstd", "none"])
 async def test_a_compacted_topic_is_built_and_then_copied_on(
     source: str, target: str, unique_topic: Callable[[str], str], codec: str
 ) -> None:
-    topic, count = unique_topic(f"sparse-{codec}"), 200_000
+    """2,000,000 offsets, of which one in a hundred holds a record."""
+    topic, count = unique_topic(f"sparse-{codec}"), 1_000_000
     make_compacted(source, topic, partitions=2, configs={"retention.ms": "123456789"})
     for partition in (0, 1):
         write_sparse(source, topic, partition, count, live_every=100, codec=codec)
@@ -56,9 +58,7 @@ async def test_a_compacted_topic_is_built_and_then_copied_on(
         await_compaction(source, topic, partition, count // 50)
     stop_compaction(source, topic)
     async with plain_run(settings_for(source, target, [topic])) as run:
-        await run.until(
-            lambda run: bool(run.rows) and run.states == {PartitionState.CAUGHT_UP}, limit_s=120.0
-        )
+        await run.until(caught_up, limit_s=120.0)
         write_sparse(source, topic, 0, 50, live_every=1, codec=codec, seed=1)
         ends = {count + TAIL, count + 50 + 2 * TAIL}
         await run.until(lambda run: {row.next_offset for row in run.rows} == ends)
@@ -70,61 +70,25 @@ async def test_a_compacted_topic_is_built_and_then_copied_on(
     assert float(own["min.cleanable.dirty.ratio"]) == 1  # as at the source
 
 
-@pytest.fixture(scope="module")
-def three_targets() -> Iterator[str]:
-    with LabCluster.start(name="sparse-targets", brokers=3, properties=CLEAN_SOON, heap_mb=256) as cluster:
-        yield cluster.bootstrap_servers
-
-
-def phase(run: PlainRun) -> str | None:
-    aligning = run.rows[0].aligning if run.rows else None
-    return aligning.phase if aligning is not None else None
-
-
-def fills(run: PlainRun) -> bool:
-    aligning = run.rows[0].aligning if run.rows else None
-    return aligning is not None and aligning.phase == "filling" and 0.2 < aligning.done / aligning.total < 0.8
-
-
 @pytest.mark.slow
-async def test_a_build_is_resumed_by_whoever_comes_next_after_a_kill_in_each_of_its_steps(
-    source: str, three_targets: str, unique_topic: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+async def test_the_changelog_of_an_exactly_once_application_is_built(
+    source: str, target: str, unique_topic: Callable[[str], str], policy: str
 ) -> None:
-    """Compaction goes on at the source meanwhile, and new records come. Every step has three replicas."""
-    topic, count = unique_topic("sparse-killed"), 1_000_000
-    make_compacted(source, topic)
-    write_sparse(source, topic, 0, count, live_every=100, codec="lz4")
-    await_compaction(source, topic, 0, count // 50)
-    settings = settings_for(source, three_targets, [topic])
-    steps, real = asyncio.Queue[str](), alter_topic_configs
-
-    async def alter(client: Any, name: str, changes: Any) -> None:
-        steps.put_nowait("cleaning" if set(changes) == {POLICY} else "last")
-        await asyncio.Event().wait()
-        await real(client, name, changes)
-
-    async with plain_run(settings) as run:
-        await run.until(fills, limit_s=60.0)
-        await run.kill()
-    monkeypatch.setattr(builds, "alter_topic_configs", alter)
-    async with plain_run(settings) as run:  # killed before the policy is changed
-        assert await asyncio.wait_for(steps.get(), 180.0) == "cleaning"
-        await run.kill()
-    monkeypatch.setattr(builds, "alter_topic_configs", real)
-    async with plain_run(settings) as run:  # while brokers clean
-        await run.until(
-            lambda run: phase(run) == "cleaning" and own_configs(three_targets, topic)[POLICY] == "compact",
-            limit_s=180.0,
-        )
-        await run.kill()
-    write_sparse(source, topic, 0, 1000, live_every=10, codec="lz4", seed=2)
-    monkeypatch.setattr(builds, "alter_topic_configs", alter)
-    async with plain_run(settings) as run:  # and before the last settings
-        assert await asyncio.wait_for(steps.get(), 180.0) == "last"
-        await run.kill()
-    monkeypatch.setattr(builds, "alter_topic_configs", real)
-    async with plain_run(settings) as run:
-        await run.until(
-            lambda run: bool(run.rows) and run.states == {PartitionState.CAUGHT_UP}, limit_s=180.0
-        )
-    assert assert_same_compacted(source, three_targets, topic, 0) > count // 100
+    """Transactions, committed and aborted: what compaction leaves of them, their markers and what it has not met yet."""
+    topic = unique_topic("changelog")
+    make_compacted(source, topic, configs={"cleanup.policy": policy})
+    committed = write_changelog(source, topic, transactions=200, records=500)
+    await_compaction(source, topic, 0, committed // 10)
+    stop_compaction(source, topic)
+    write_changelog(source, topic, transactions=20, records=5)
+    async with plain_run(settings_for(source, target, [topic])) as run:
+        await run.until(caught_up, limit_s=120.0)
+        write_changelog(source, topic, transactions=20, records=5)
+        end = bounds_of(source, topic, 0).stop
+        await run.until(lambda run: {row.next_offset for row in run.rows} == {end})
+        assert "topic_built" in run.codes
+    assert bounds_of(target, topic, 0).stop == end
+    for isolation in ("read_committed", "read_uncommitted"):  # nothing aborted is on the target
+        assert assert_same_compacted(source, target, topic, 0, target_isolation=isolation) > 100
+    assert own_configs(target, topic)["cleanup.policy"] == policy

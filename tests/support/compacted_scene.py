@@ -7,6 +7,7 @@ key there; the last record of each key is the same on both sides, at the same of
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Mapping
 
 from confluent_kafka import Producer
@@ -52,6 +53,34 @@ def write_sparse(
     assert producer.flush(LIMIT_S) == 0
 
 
+def write_changelog(bootstrap: str, topic: str, *, transactions: int, records: int) -> int:
+    """Of one transactional producer to partition 0: each transaction has the same keys as the one before, but for one
+    of its own, and each third is aborted. How many records were committed."""
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": f"{topic}-{uuid.uuid4().hex[:8]}",
+            "linger.ms": 5,
+        }
+    )
+    producer.init_transactions(LIMIT_S)
+    committed = 0
+    for number in range(transactions):
+        producer.begin_transaction()
+        for nth in range(records):
+            key = b"only %d of %f" % (number, time.time()) if nth == 0 else b"again %d" % nth
+            producer.produce(topic, b"%d in %d" % (nth, number), key, partition=0)
+        if number % 3 == 1:
+            producer.flush(LIMIT_S)  # an abort would drop what was not sent
+            producer.abort_transaction(LIMIT_S)
+        else:
+            producer.commit_transaction(LIMIT_S)
+            committed += records
+        if number == transactions - 2:
+            time.sleep(2 * SEGMENT_MS / 1000)  # the last one begins a new segment
+    return committed
+
+
 def make_compacted(
     bootstrap: str,
     topic: str,
@@ -77,15 +106,25 @@ def stop_compaction(bootstrap: str, topic: str) -> None:
     set_config(bootstrap, topic, "segment.ms", "604800000")
 
 
-def records_of(bootstrap: str, topic: str, partition: int) -> dict[int, SeenRecord]:
+def bounds_of(bootstrap: str, topic: str, partition: int) -> range:
     with LogReader(bootstrap, Deadline.after(LIMIT_S)) as reader:
+        return reader.bounds(topic, partition)
+
+
+def records_of(
+    bootstrap: str, topic: str, partition: int, isolation: str = "read_committed"
+) -> dict[int, SeenRecord]:
+    with LogReader(bootstrap, Deadline.after(LIMIT_S), isolation) as reader:
         bounds = reader.bounds(topic, partition)
         return {record.offset: record for record in reader.records(topic, partition, bounds)}
 
 
-def assert_same_compacted(source: str, target: str, topic: str, partition: int) -> int:
-    """How many records the target holds."""
-    here, there = records_of(source, topic, partition), records_of(target, topic, partition)
+def assert_same_compacted(
+    source: str, target: str, topic: str, partition: int, *, target_isolation: str = "read_committed"
+) -> int:
+    """How many records the target holds. The source's are its committed ones."""
+    here = records_of(source, topic, partition)
+    there = records_of(target, topic, partition, target_isolation)
     fillers = [offset for offset, record in there.items() if record.key is None]
     assert not fillers, f"{len(fillers)} fillers, the first at {fillers[0]}"
     different = [offset for offset in here.keys() & there.keys() if here[offset] != there[offset]]
