@@ -75,7 +75,7 @@ async def test_a_compacted_topic_is_built_and_then_copied_on(
 async def test_the_changelog_of_an_exactly_once_application_is_built(
     source: str, target: str, unique_topic: Callable[[str], str], policy: str
 ) -> None:
-    """Transactions, committed and aborted: what compaction leaves of them, their markers and what it has not met yet."""
+    """Transactions, committed and aborted: what compaction leaves of them, their markers, and what it has not met."""
     topic = unique_topic("changelog")
     make_compacted(source, topic, configs={"cleanup.policy": policy})
     committed = write_changelog(source, topic, transactions=200, records=500)
