@@ -61,6 +61,14 @@ def test_holes_get_fillers_and_records_keep_their_offsets(kernels: Kernels) -> N
     assert (header.base_sequence, header.base_timestamp) == (0, NOW_MS - BACKDATED_MS)
 
 
+def test_fillers_that_align_a_topic_are_dated_back_too_so_that_the_marker_begins_a_segment() -> None:
+    copy = PartitionCopy(replace(spec_of(), builds=True), 1 << 20)
+    copy.synced(synced_at(0, state_ms=NOW_MS, build_to=20, align_to=10), NOW_MS)
+    append = take(copy)
+    assert append.end.target == 10
+    assert read_header(append.batch).max_timestamp == NOW_MS - BACKDATED_MS
+
+
 def test_the_last_offset_of_the_last_hole_gets_a_marker_under_a_lease_of_its_own() -> None:
     copy = building(build_to=20)
     give(copy, holed(0, [1, 4], 9), batch(20, 3))

@@ -40,11 +40,11 @@ FILLER = Filler()
 
 
 class Alignment:
-    """`now_ms`: the time of day that fillers bear."""
+    """`time_ms`: what fillers bear, so young that they are not perishable."""
 
-    def __init__(self, goal: int, now_ms: int) -> None:
+    def __init__(self, goal: int, time_ms: int) -> None:
         self.goal = goal
-        self._now_ms = now_ms
+        self._time_ms = time_ms
         self._kept_from = 0  # where the last filler begins that is acknowledged
         self._deleted_to = 0
         self._confirmed = False  # the source has answered a fetch from the goal
@@ -62,10 +62,10 @@ class Alignment:
             producer_id=spec.producer_id,
             producer_epoch=PRODUCER_EPOCH,
             base_sequence=start.sequence,
-            timestamp_ms=self._now_ms,
+            timestamp_ms=self._time_ms,
         )
         end = start.after(source_offsets=count, records=count)
-        return Append(start, end, 0, False, self._now_ms, memoryview(batch), of_no_budget())
+        return Append(start, end, 0, False, self._time_ms, memoryview(batch), of_no_budget())
 
     def acknowledged(self, append: Append) -> None:
         self._kept_from = append.start.target

@@ -36,7 +36,13 @@ from heliograph.wire.kernels.loading import Kernels, loaded
 from heliograph.wire.old_messages import plain_batch
 
 FILLING, FILLED = "filling", "filled"
-BACKDATED_MS = 600_000  # above what clocks may differ by, and far below what brokers remember
+BACKDATED_MS = 600_000  # above what clocks may differ by, and far below what brokers remember by default
+
+
+def filler_time_ms(spec: CopySpec, now_ms: int) -> int:
+    """Of fillers in a topic that is being built, also of those that align it: the first record of a segment decides
+    whether the marker begins another one. Never perishable."""
+    return now_ms - min(BACKDATED_MS, spec.state_lasts_ms // 4)
 
 
 class _Range(NamedTuple):
@@ -53,7 +59,7 @@ class Building:
     def __init__(self, spec: CopySpec, build_to: int | None, now_ms: int) -> None:
         self._spec = spec
         self._fill_to = None if build_to is None else build_to - 1
-        self._time_ms = now_ms - BACKDATED_MS
+        self._time_ms = filler_time_ms(spec, now_ms)
         self._now_ms = now_ms
         self.ready: Append | None = None  # what goes next
         self.problem: PartitionStop | None = None  # why nothing does

@@ -20,7 +20,7 @@ from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.copier.alignment import FILLER, Alignment, Filler
 from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.budget import Parcel, Share
-from heliograph.copier.building import Building
+from heliograph.copier.building import Building, filler_time_ms
 from heliograph.copier.changes import Changes
 from heliograph.copier.clearance import CLEAR, Clearance
 from heliograph.copier.fill import Fill, Filling
@@ -474,7 +474,8 @@ class PartitionCopy:
         self._alignment = None
         if found.align_to is not None:
             assert now_ms is not None
-            self._alignment = Alignment(found.align_to, now_ms)
+            time_ms = filler_time_ms(self.spec, now_ms) if self.spec.builds else now_ms
+            self._alignment = Alignment(found.align_to, time_ms)
         self._building = None
         if self.spec.builds:
             assert now_ms is not None
