@@ -49,6 +49,7 @@ from .observed import (
     target_topic,
 )
 from .played import ELECTED, ENDS, FakeClusters, FakeDrivership, FakeLanes
+from .source_fake import Source
 
 NAME, TOPIC = LINK.name, "orders"
 FIRST, SECOND, SOURCE_TOPIC_ID = "id of the first", "id of the second", "id of the source topic"
@@ -88,6 +89,9 @@ class PlayedTopic(FakeClusters):
     def _new(self, sight: PartitionSight) -> PartitionSight:
         there = span(0, 0) if self.topic_id else None
         return PartitionSight(source=sight.source, source_end=sight.source_end, target=there)
+
+    def source(self, link: str) -> ClusterClient:  # noqa: ARG002
+        return cast(ClusterClient, Source(led=False))
 
     def target(self, link: str) -> ClusterClient:  # noqa: ARG002
         async def read_metadata(_topics: Sequence[str]) -> Any:

@@ -20,6 +20,7 @@ from tests.support.compacted_scene import (
     make_compacted,
     stop_compaction,
     write_changelog,
+    write_hot,
     write_sparse,
 )
 from tests.support.plain_mirror import settings_for
@@ -68,6 +69,30 @@ async def test_a_compacted_topic_is_built_and_then_copied_on(
     own = own_configs(target, topic)
     assert (own["cleanup.policy"], own["retention.ms"]) == ("compact", "123456789")
     assert float(own["min.cleanable.dirty.ratio"]) == 1  # as at the source
+
+
+async def test_what_is_empty_before_the_first_record_is_aligned_and_not_filled(
+    source: str, target: str, unique_topic: Callable[[str], str]
+) -> None:
+    """No record of the first 300,000 offsets is left, and the source's log still starts at 0."""
+    topic, empty = unique_topic("late-first"), 300_000
+    make_compacted(source, topic)
+    write_hot(source, topic, empty)
+    write_sparse(source, topic, 0, 50_000, live_every=100, codec="zstd")
+    await_compaction(source, topic, 0, 1000)
+    stop_compaction(source, topic)
+    assert bounds_of(source, topic, 0).start == 0
+    async with plain_run(settings_for(source, target, [topic])) as run:
+        await run.until(caught_up, limit_s=120.0)
+        assert "topic_built" in run.codes
+    async with plain_run(
+        settings_for(source, target, [topic])
+    ) as run:  # by another run it is taken for what it is
+        write_sparse(source, topic, 0, 50, live_every=1, codec="zstd", seed=1)
+        end = bounds_of(source, topic, 0).stop
+        await run.until(lambda run: {row.next_offset for row in run.rows} == {end})
+    assert assert_same_compacted(source, target, topic, 0) > 500
+    assert bounds_of(target, topic, 0).start > empty - 10_000
 
 
 @pytest.mark.slow

@@ -53,6 +53,21 @@ def write_sparse(
     assert producer.flush(LIMIT_S) == 0
 
 
+def write_hot(bootstrap: str, topic: str, count: int) -> None:
+    """Records of the keys that `write_sparse` writes again: none of them stays."""
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 50,
+            "batch.num.messages": 5000,
+            "queue.buffering.max.messages": count + 1,
+        }
+    )
+    for number in range(count):
+        producer.produce(topic, b"gone", b"hot %d" % (number % HOT_KEYS), partition=0)
+    assert producer.flush(LIMIT_S) == 0
+
+
 def write_changelog(bootstrap: str, topic: str, *, transactions: int, records: int) -> int:
     """Of one transactional producer to partition 0: each transaction has the same keys as the one before, but for one
     of its own, and each third is aborted. How many records were committed."""

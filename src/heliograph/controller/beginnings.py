@@ -61,8 +61,7 @@ async def resolve_beginnings(
     found = dict(zip((copy.spec.partition for copy in wanted), answers, strict=True))
     goals = {key: goal for key, goal in found.items() if isinstance(goal, int)}
     failed = {key: why for key, why in found.items() if isinstance(why, Refused)}
-    copies = tuple(_with_goal(copy, goals.get(copy.spec.partition)) for copy in todo.copies)
-    return Beginnings(todo=_without(replace(todo, copies=copies), failed), goals=goals)
+    return Beginnings(todo=_without(with_goals(todo, goals), failed), goals=goals)
 
 
 def _chooses(
@@ -117,6 +116,12 @@ async def _offset(
         return max(end, span.start)
     batch = await read_batch(source, where, found)
     return max(found if batch is None else min(batch[0].base_offset, found), span.start)
+
+
+def with_goals(todo: Plan, goals: Mapping[MirrorPartition, int]) -> Plan:
+    return replace(
+        todo, copies=tuple(_with_goal(copy, goals.get(copy.spec.partition)) for copy in todo.copies)
+    )
 
 
 def _with_goal(copy: CopyPartition, goal: int | None) -> CopyPartition:

@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from heliograph.controller.at_first import AtFirst
-from heliograph.controller.beginnings import resolve_beginnings, resolve_waiting
+from heliograph.controller.beginnings import resolve_beginnings, resolve_waiting, with_goals
 from heliograph.controller.cells import Begun, Cells, Mark
 from heliograph.controller.clusters import Clusters
+from heliograph.controller.first_records import first_records
 from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.link_ledgers import LinkLedgers
 from heliograph.controller.plan import HeldBy, Plan
@@ -141,12 +142,16 @@ class Takeover:
         at_first = ledger.at_first() if ledger is not None else None
         kept = {link: at_first} if ledger is not None else {}
         found = await resolve_beginnings(self._clusters.source, todo, kept, {link: ids}, time_of_day())
+        todo_then = found.todo
         if ledger is not None:
-            goals = dict(found.goals)
+            source, target = self._clusters.source(link), self._clusters.target(link)
+            built = await first_records(source, target, snapshot, todo_then)
+            todo_then = with_goals(todo_then, built)
+            goals = {**found.goals, **built}
             first = whole and at_first is None
             if first:  # also of what cannot be copied yet: nothing that comes until then is to be left out
-                waiting = _waiting(snapshot, found.todo)
-                goals |= await resolve_waiting(self._clusters.source(link), waiting, time_of_day())
+                waiting = _waiting(snapshot, todo_then)
+                goals |= await resolve_waiting(source, waiting, time_of_day())
             rows = [
                 ledger.of_begin(
                     key.target,
@@ -156,12 +161,12 @@ class Takeover:
                 )
                 for key, goal in goals.items()
             ]
-            rows += _topic_rows(ledger, snapshot, found.todo)
+            rows += _topic_rows(ledger, snapshot, todo_then)
             if first:
                 rows += ledger.of_link(AtFirst(partitions=snapshot.source_topics, ids=ids))
             if not await self._written(link, ledger.write(rows)):  # no goal may be used that is not durable
                 return await self._with_goals(link, None, snapshot, todo, whole=whole)
-        return found.todo
+        return todo_then
 
     async def _written(self, link: str, writing: Awaitable[None]) -> bool:
         """False: it is not, and the link goes on without a ledger. `ClusterUnreachable` while it is waited for."""
