@@ -60,7 +60,9 @@ def _compress(payload: bytes, codec: int, magic: int) -> bytes:
         ]
         framed = b"".join(struct.pack(">i", len(block)) + block for block in blocks)
         return b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1) + framed
-    frame = bytearray(cramjam.lz4.compress(payload))
+    compressor = cramjam.lz4.Compressor(block_linked=False)  # Java refuses linked blocks, and so do brokers
+    compressor.compress(payload)
+    frame = bytearray(compressor.finish())
     if magic == 0:
         frame[14 if frame[4] & 0x08 else 6] ^= 0x5A  # not the checksum that the format says
     return bytes(frame)
