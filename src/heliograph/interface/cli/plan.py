@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,6 +56,7 @@ def command(
 
 async def _planned(settings: Settings) -> dict[str, Any]:
     from heliograph.controller.beginnings import resolve_beginnings
+    from heliograph.controller.built_groups import warn_of_groups
     from heliograph.controller.clusters import Clusters
     from heliograph.controller.ledger_sight import look_at_ledgers
     from heliograph.controller.plan import plan
@@ -70,7 +72,10 @@ async def _planned(settings: Settings) -> dict[str, Any]:
         kept = {link: sight.at_first for link, sight in ledgers.items()}
         ids = {seen.link.name: seen.source_topic_ids for seen in snapshots}
         begun = await resolve_beginnings(clusters.source, planned, kept, ids, datetime.now(UTC))
-        planned = begun.todo
+        groups = [await warn_of_groups(clusters.target(seen.link.name), seen) for seen in snapshots]
+        planned = replace(
+            begun.todo, warnings=(*begun.todo.warnings, *(each for some in groups for each in some))
+        )
         gaps = {s.link.name: s.gaps.with_measured(recorded[s.link.name].rate(s.link.name)) for s in snapshots}
         return document_of(planned, settings.links, gaps)
     finally:
