@@ -21,7 +21,7 @@ from heliograph.controller.gap_filling import GapFilling, GapWay, read_gap_filli
 from heliograph.controller.plan import plan
 from heliograph.controller.preflight import preflight
 from heliograph.controller.preflight_brokers import TARGET_NEEDS
-from heliograph.controller.snapshot import PartitionSight
+from heliograph.controller.snapshot import LinkSnapshot, PartitionSight
 from heliograph.model.errors import BrokerRefused, ClusterUnreachable, Disconnected
 from heliograph.model.events import Severity
 from heliograph.model.fill_way import FillWay
@@ -29,6 +29,7 @@ from heliograph.model.ledger import COMMANDS_TOPIC, EVENTS_TOPIC, LEDGER_TOPIC, 
 from heliograph.model.link import Link
 from heliograph.model.partition import TopicPartition
 from heliograph.model.policy import DEFAULT_POLICY, OnLoss, TopicPolicy
+from heliograph.model.states import StopReason
 from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode
 
@@ -36,6 +37,7 @@ from .observed import (
     LINK,
     NYC_ID,
     SF_ID,
+    config,
     mirrored_sight,
     snapshot,
     source_sight,
@@ -64,6 +66,7 @@ class FakeCluster:
         self.own_creation: tuple[int, str] = (0, "")
         self.own_unreadable = False  # while they are not there
         self.hidden: set[str] = set()
+        self.refused_configs: set[str] = set()  # of topics that are to be created
         self.cluster_rights: frozenset[int] | None = EVERY_RIGHT
         self.creation: tuple[int, str] = (0, "")
         self.heartbeat = int(ErrorCode.NOT_COORDINATOR)
@@ -162,7 +165,16 @@ class FakeCluster:
             code, words = self.own_creation if name in OWN_TOPICS else self.creation
             return SimpleNamespace(name=name, error_code=code, error_message=words)
 
-        return SimpleNamespace(topics=[answer(topic.name) for topic in request.topics])
+        def judged(topic: Any) -> Any:
+            refused = {each.name for each in topic.configs} & self.refused_configs
+            if topic.name not in OWN_TOPICS and refused:
+                words = f"{min(refused)} is fixed by this cluster's policy"
+                return SimpleNamespace(
+                    name=topic.name, error_code=int(ErrorCode.POLICY_VIOLATION), error_message=words
+                )
+            return answer(topic.name)
+
+        return SimpleNamespace(topics=[judged(topic) for topic in request.topics])
 
     def _Heartbeat(self, _node: int, _request: Any) -> Any:
         return SimpleNamespace(error_code=self.heartbeat)
@@ -337,6 +349,43 @@ def test_a_creation_that_a_policy_forbids_is_told_in_the_brokers_words() -> None
     (found,) = check(source, target)
     assert found.severity is Severity.WARNING
     assert "POLICY_VIOLATION: names begin with a team" in found.message
+
+
+def compacted_snapshot() -> LinkSnapshot:
+    compact = {"cleanup.policy": "compact"}
+    return snapshot(
+        source_topic("users", config=config(compact, **compact)),
+        source_topic("orders"),
+        link=LINK,
+        targets=[],
+    )
+
+
+def check_compacted(target: FakeCluster) -> tuple[LinkSnapshot, tuple[Finding, ...]]:
+    source, seen = FakeCluster("sf", dict.fromkeys(("users", "orders"), EVERY_RIGHT)), compacted_snapshot()
+    found = asyncio.run(preflight(LINK, cast(ClusterClient, source), cast(ClusterClient, target), seen))
+    return seen, found
+
+
+def test_a_compacted_topic_whose_build_settings_are_refused_stops_with_build_and_others_go_on() -> None:
+    target = FakeCluster("nyc", {})
+    target.refused_configs = {"segment.ms"}
+    seen, (found,) = check_compacted(target)
+    assert (found.severity, found.topics, found.reason) == (Severity.ERROR, ("users",), StopReason.BUILD)
+    assert "segment.ms is fixed by this cluster's policy" in found.message
+    assert "segment.ms=" in found.hint
+    todo = plan([seen], [found])
+    assert [(each.partition.source_topic, each.why.reason) for each in todo.refusals] == [
+        ("users", StopReason.BUILD)
+    ]
+    assert [each.topic for each in todo.creations] == ["orders"]
+
+
+def test_a_compacted_topic_that_is_refused_whatever_its_settings_are_is_no_matter_of_its_build() -> None:
+    target = FakeCluster("nyc", {})
+    target.creation = (ErrorCode.POLICY_VIOLATION, "names begin with a team")
+    _, (found,) = check_compacted(target)
+    assert (found.severity, found.topics) == (Severity.WARNING, ("orders", "users"))
 
 
 def test_a_config_that_the_target_does_not_know_is_no_obstacle_to_creation() -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from heliograph.cluster.admin import create_topic
 from heliograph.cluster.client import ClusterClient
+from heliograph.controller.build_settings import is_build_setting
 from heliograph.controller.plan import CreateTopic
 from heliograph.model.errors import BrokerRefused, ProtocolError, RequestFailed
 from heliograph.model.partition import TopicPartition
@@ -28,7 +29,8 @@ class Made:
 
 
 async def create(client: ClusterClient, creation: CreateTopic) -> Made:
-    """Create the topic and wait for its leaders. Configs the target does not know are left out, with a warning."""
+    """Create the topic and wait for its leaders. Configs the target does not know are left out, with a
+    warning, but for those that a compacted topic is built with."""
     configs, warnings = dict(creation.shape.configs), []
     while True:
         try:
@@ -42,7 +44,7 @@ async def create(client: ClusterClient, creation: CreateTopic) -> Made:
             break
         except BrokerRefused as refused:
             unknown = _unknown_config(refused)
-            if unknown not in configs:
+            if unknown not in configs or (creation.builds and is_build_setting(unknown)):
                 raise
             warnings.append(f"{creation.topic}: the target does not know the config {unknown}: left out")
             del configs[unknown]

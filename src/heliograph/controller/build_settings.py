@@ -47,6 +47,11 @@ def with_build(configs: Mapping[str, str]) -> dict[str, str]:
     return {**configs, **_SETTINGS, "segment.bytes": str(largest)}
 
 
+def is_build_setting(name: str) -> bool:
+    """Without it a topic cannot be built, or would not be known for one that is."""
+    return name in _SETTINGS or name == "segment.bytes"
+
+
 def phase_of(own: Mapping[str, str]) -> BuildPhase | None:
     """How far a target topic is by what is set on it; None: it is not being built."""
     if own.get(_SIGN[0]) != _SIGN[1] or float(own.get(_DIRTY_RATIO, "1")) != 0:

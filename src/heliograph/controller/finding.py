@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.grants import NAMES_SHOWN, Resource, Right, grant_line
 from heliograph.model.events import Severity
+from heliograph.model.states import StopReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """`cluster` is its name in the config. `names`: all the topics, or the group, that it is about; empty: the link
     as a whole. `right` and `resource` are None where it is not about a right. `severity`: an error will not work, a
-    warning may not, or could not be checked."""
+    warning may not, or could not be checked. `reason`: of the stop that an error is."""
 
     severity: Severity
     link: str
@@ -27,6 +28,7 @@ class Finding:
     right: Right | None = None
     resource: Resource | None = None
     names: tuple[str, ...] = ()
+    reason: StopReason = StopReason.PREFLIGHT
 
     @property
     def topics(self) -> tuple[str, ...]:

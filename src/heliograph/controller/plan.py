@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from heliograph.controller.build_settings import BuildPhase
+from heliograph.controller.build_settings import BuildPhase, phase_of
 from heliograph.controller.finding import Finding
 from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
 from heliograph.controller.recorded_plan import gone_since, paused_by, refuse_by_ledger
@@ -39,6 +39,11 @@ class CreateTopic:
     link: str
     topic: str
     shape: TargetShape
+
+    @property
+    def builds(self) -> bool:
+        """With the settings of a compacted topic that is built first."""
+        return phase_of(self.shape.configs) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +234,7 @@ def _missing(link: Link, topic: str, findings: Iterable[Finding]) -> Refused | N
         concerned = found.link == link.name and (not found.topics or name in found.topics)
         if concerned and found.severity is Severity.ERROR:
             message = f"cluster {found.cluster!r}: {found.message}"
-            return Refused(reason=StopReason.PREFLIGHT, message=message, hint=found.hint + START_AFTER_LINE)
+            return Refused(reason=found.reason, message=message, hint=found.hint + START_AFTER_LINE)
     return None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from heliograph.cluster.admin import read_state_lasts_ms
 from heliograph.cluster.client import ClusterClient
@@ -22,10 +23,12 @@ from heliograph.cluster.rights import (
 )
 from heliograph.controller.finding import Finding, Side, listed
 from heliograph.controller.snapshot import LinkSnapshot, SourceTopic
-from heliograph.controller.verdict import build_phase, creation_shape
+from heliograph.controller.topic_config import TargetShape
+from heliograph.controller.verdict import build_phase, creation_shape, shape_for
 from heliograph.model.errors import BrokerRefused
 from heliograph.model.events import Severity
 from heliograph.model.link import Link
+from heliograph.model.states import StopReason
 from heliograph.model.topic_patterns import matches_any
 from heliograph.wire.error_codes import ErrorCode
 
@@ -45,7 +48,8 @@ ALL_CLUSTER_RIGHTS = frozenset(
 DENIED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 UNSEEN = DENIED | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # the second: it is gone, or was never there
 # An unknown config is left out when the topic is created, with a warning.
-CREATABLE = frozenset({0, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.INVALID_CONFIG})
+WOULD_CREATE = frozenset({0, ErrorCode.TOPIC_ALREADY_EXISTS})
+CREATABLE = WOULD_CREATE | {ErrorCode.INVALID_CONFIG}
 UNSAID = "see that they are granted: docs/SECURITY.md lists them"
 _PLAIN_NAME = re.compile(r"[\w.-]+", re.ASCII)
 
@@ -158,9 +162,13 @@ async def _check_creation(
     findings = side.lacks(
         Right.CREATE, Resource.TOPIC, denied, consequence="it is not there and must be created"
     )
+    refused = {name for name, (code, _) in answers.items() if code not in DENIED | WOULD_CREATE}
+    unbuilt = await _not_to_be_built(side, snapshot, {name: new[name] for name in refused}, answers)
+    findings += unbuilt
+    stopped = {name for found in unbuilt for name in found.names}
     others: dict[str, list[str]] = {}
     for name, (code, words) in answers.items():
-        if code not in CREATABLE | DENIED:
+        if code not in CREATABLE | DENIED and name not in stopped:
             others.setdefault(f"{ErrorCode.name_of(code)}: {words}", []).append(name)
     for why, names in others.items():
         words = f"topic {listed(names)} would not be created: {why}"
@@ -168,8 +176,56 @@ async def _check_creation(
     return findings
 
 
+async def _not_to_be_built(
+    side: Side,
+    snapshot: LinkSnapshot,
+    refused: Mapping[str, SourceTopic],
+    answers: Mapping[str, tuple[int, str]],
+) -> list[Finding]:
+    """Compacted topics that would be created as they are to be in the end, but not with the settings that they are
+    built with: a policy of the cluster's, or a service's limits."""
+    built = {
+        name: topic
+        for name, topic in refused.items()
+        if build_phase(snapshot, topic) is not None and not ErrorCode.passes(answers[name][0])
+    }
+    if not built:
+        return []
+    plain = {name: _shape_of(shape_for(snapshot, topic)) for name, topic in built.items()}
+    accepted = [
+        name for name, (code, _) in (await try_creating(side.client, plain)).items() if code in WOULD_CREATE
+    ]
+    findings = []
+    for name in accepted:
+        code, words = answers[name]
+        told = f"{ErrorCode.name_of(code)}: {words}" if words else ErrorCode.name_of(code)
+        message = (
+            f"the compacted topic {name} cannot be built: its brokers refuse the settings for that: {told}"
+        )
+        settings = ", ".join(
+            f"{key}={value}" for key, value in _build_settings(snapshot, built[name]).items()
+        )
+        hint = f"let the cluster (create.topic.policy.class.name, or the service's limits) accept {settings}"
+        found = side.find(Severity.ERROR, message, hint, [name])
+        findings.append(replace(found, reason=StopReason.BUILD))
+    return findings
+
+
+def _build_settings(snapshot: LinkSnapshot, topic: SourceTopic) -> dict[str, str]:
+    """Those that a topic is created with and does not keep."""
+    final = shape_for(snapshot, topic).configs
+    return {
+        key: value
+        for key, value in creation_shape(snapshot, topic).configs.items()
+        if final.get(key) != value
+    }
+
+
 def _shape(snapshot: LinkSnapshot, topic: SourceTopic) -> tuple[int, int, Mapping[str, str]]:
-    shape = creation_shape(snapshot, topic)
+    return _shape_of(creation_shape(snapshot, topic))
+
+
+def _shape_of(shape: TargetShape) -> tuple[int, int, Mapping[str, str]]:
     return shape.partitions, shape.replication_factor, shape.configs
 
 

@@ -79,7 +79,7 @@ def _created(creation: CreateTopic, gone: str | None) -> Occurrence:
 
 def _not_created(creation: CreateTopic, message: str) -> Refused:
     return Refused(
-        reason=StopReason.REFUSED,
+        reason=StopReason.BUILD if creation.builds else StopReason.REFUSED,
         message=message,
         hint=f"exclude the topic, or create topic {creation.topic} on the target with {creation.shape.partitions}"
         " partitions" + THEN_RESUME_TOPIC,
