@@ -17,6 +17,7 @@ from heliograph.model.policy import Timestamps
 from heliograph.model.states import StopReason
 from heliograph.wire.batch import MAGIC, BatchHeader, payload_equal
 from heliograph.wire.compare import NOTHING, Allowed, first_difference
+from heliograph.wire.decode import offsets_in
 from heliograph.wire.kernels.loading import loaded
 from heliograph.wire.old_messages import plain_batch
 
@@ -39,9 +40,11 @@ def compare_anchor(spec: CopySpec, last: Batch, source: LogSpan, target: LogSpan
         assert isinstance(batches, Batches)
         allowed = Allowed(
             clamped=spec.policy.timestamps is Timestamps.CLAMP,
-            holes=(not header.is_dense, _has_holes(batches, first_offset, header.next_offset)),
+            holes=(not header.is_dense, _has_holes(batches, header, first_offset)),
         )
         found = _first_difference(view, batches, first_offset, header.next_offset, allowed)
+        if found is None:
+            found = _first_at_marker(header, view, batches)
         if found is None:
             return batches.headers[-1].leader_epoch if batches.headers else -1
         differs_at = found
@@ -58,10 +61,14 @@ def differs(header: BatchHeader, offset: int) -> PartitionStop:
     )
 
 
-def _has_holes(batches: Batches, first_offset: int, next_offset: int) -> bool:
+def _has_holes(batches: Batches, ours: BatchHeader, first_offset: int) -> bool:
     """Whether the source shows by its headers that compaction was there. Where it has a transaction's marker it has no
-    hole: our data cannot be there."""
-    if batches.read_to < next_offset or any(header.is_control for header in batches.headers):
+    hole, and a batch of ours that is dense cannot be there. One that the target has compacted can: a marker's offset
+    held a filler (copier/building.py)."""
+    next_offset = ours.next_offset
+    if batches.read_to < next_offset:
+        return False
+    if ours.is_dense and any(header.is_control for header in batches.headers):
         return False
     at = first_offset
     for header in batches.headers:
@@ -69,6 +76,19 @@ def _has_holes(batches: Batches, first_offset: int, next_offset: int) -> bool:
             return True
         at = header.next_offset
     return at < next_offset
+
+
+def _first_at_marker(header: BatchHeader, view: memoryview, batches: Batches) -> int | None:
+    """The first offset of the target's batch, if it is compacted, that holds a record where the source has a marker."""
+    markers = {each.base_offset for each in batches.headers if each.is_control}
+    if header.is_dense or not markers:
+        return None
+    kernels = loaded()
+    assert kernels is not None, "asked for batches to compare, without the kernels for it"
+    plain = plain_batch(kernels, header, view).plain
+    return min(
+        markers.intersection(offsets_in(kernels, plain, header.base_offset, header.next_offset)), default=None
+    )
 
 
 def _first_difference(
