@@ -1,7 +1,8 @@
 """Compacted topics: made on a real source and compacted there, and judged on the target.
 
-The judge's rule: at offsets that both hold records are equal; a record that only one side holds has a later one of its
-key there; the last record of each key is the same on both sides, at the same offset; the target holds no filler.
+The judge's rule, of what consumers of committed records see on both sides: at offsets that both hold records are
+equal; a record that only one side holds has a later one of its key there; the last record of each key is the same on
+both sides, at the same offset; the target holds no filler.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ def stop_compaction(bootstrap: str, topic: str) -> None:
 
 
 def records_of(bootstrap: str, topic: str, partition: int) -> dict[int, SeenRecord]:
-    with LogReader(bootstrap, Deadline.after(LIMIT_S)) as reader:
+    """The committed ones."""
+    with LogReader(bootstrap, Deadline.after(LIMIT_S), "read_committed") as reader:
         bounds = reader.bounds(topic, partition)
         return {record.offset: record for record in reader.records(topic, partition, bounds)}
 
