@@ -8,26 +8,27 @@ alignment once. `--fault-seeds 20` runs 20 of them, and `--fault-seeds 20 -k see
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import os
 import random
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from heliograph.lab.cluster import LabCluster
-from tests.support.fault_scene import is_gone
-from tests.support.gap_scene import GAP, LONG_GAP, NODES, Fault, GapScene, Where
+from tests.support.gap_scene import GAP, LONG_GAP, NODES, GapScene
+from tests.support.pair_faults import (
+    Fault,
+    freeze_broker,
+    freeze_driver,
+    freeze_lane,
+    kill_broker,
+    kill_driver,
+    kill_lane,
+)
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.faults, pytest.mark.slow]
 
 HEAP_MB = 256
-
-log = logging.getLogger(__name__)
 
 
 @pytest.fixture(scope="module")
@@ -45,79 +46,12 @@ def targets() -> Iterator[LabCluster]:
         yield cluster
 
 
-# -- the faults
-
-
-def kill_lane(scene: GapScene, where: Where, struck: Callable[[], None]) -> None:
-    victim = _lane_pid(scene, where)
-    os.kill(victim, signal.SIGKILL)
-    scene.runs.wait(lambda: is_gone(victim), "end of the lane")
-    struck()
-
-
-def freeze_lane(scene: GapScene, where: Where, struck: Callable[[], None]) -> None:
-    """Until another lane has its partition."""
-    victim, run = _lane_pid(scene, where), scene.runs.active()
-    with _frozen(scene, victim):
-        struck()
-        scene.runs.wait(lambda: scene.runs.lane_pid(run, *where) not in (None, victim), "another lane")
-
-
-def kill_driver(scene: GapScene, where: Where, struck: Callable[[], None]) -> None:
-    run = scene.runs.active()
-    standby, family = scene.runs.other(run), run.family()
-    os.kill(run.pid, signal.SIGKILL)
-    scene.runs.wait(lambda: not run.running, "end of the driver")
-    struck()
-    scene.runs.wait(lambda: scene.runs.lane_pid(standby, *where) is not None, "taking over")
-    scene.runs.wait(lambda: all(is_gone(each.pid) for each in family), "end of what the driver left behind")
-    scene.runs.replace(run)
-
-
-def freeze_driver(scene: GapScene, where: Where, struck: Callable[[], None]) -> None:
-    """Until the other run has the partition. Lanes of the frozen one go on meanwhile, and race with it."""
-    run = scene.runs.active()
-    standby = scene.runs.other(run)
-    with _frozen(scene, run.pid):
-        struck()
-        scene.runs.wait(lambda: scene.runs.lane_pid(standby, *where) is not None, "taking over")
-        log.info("taken over while the target ends at %d", scene.bounds(where)[0].stop)
-
-
-def kill_broker(scene: GapScene, where: Where, struck: Callable[[], None]) -> None:
-    """That leads the partition, until another one does."""
-    leader = scene.leader(where)
-    assert leader is not None
-    with scene.without(leader):
-        leader.kill()
-        try:
-            scene.runs.wait(lambda: scene.leader(where) not in (None, leader), "new leader")
-            struck()
-        finally:
-            leader.start()
-
-
-def freeze_broker(scene: GapScene, where: Where, struck: Callable[[], None]) -> None:
-    leader = scene.leader(where)
-    assert leader is not None
-    with scene.without(leader):
-        leader.freeze()
-        try:
-            scene.runs.wait(lambda: scene.leader(where) not in (None, leader), "new leader")
-            struck()
-        finally:
-            leader.thaw()
-
-
 IN_ALIGNMENT: tuple[tuple[Fault, Fault], ...] = (
     (kill_lane, freeze_broker),
     (kill_broker, freeze_driver),
     (kill_driver, freeze_lane),
 )
 ALL = tuple(fault for pair in IN_ALIGNMENT for fault in pair)
-
-
-# -- the test
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -142,21 +76,3 @@ def test_faults_inside_of_fills_and_alignments_leave_one_whole_copy(
         for fault in filling:
             scene.strike_fill(fault, LONG_GAP if fault is freeze_driver else GAP)
         scene.finish()
-
-
-@contextlib.contextmanager
-def _frozen(scene: GapScene, pid: int) -> Iterator[None]:
-    """None of its threads runs; it is thawed at the end, unless it was ended meanwhile."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        scene.runs.wait(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "freeze")
-        yield
-    finally:
-        if not is_gone(pid):
-            os.kill(pid, signal.SIGCONT)
-
-
-def _lane_pid(scene: GapScene, where: Where) -> int:
-    pid = scene.runs.lane_pid(scene.runs.active(), *where)
-    assert pid is not None, f"no lane holds {where}"
-    return pid

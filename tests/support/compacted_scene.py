@@ -1,7 +1,8 @@
 """Compacted topics: made on a real source and compacted there, and judged on the target.
 
-The judge's rule: at offsets that both hold records are equal; a record that only one side holds has a later one of its
-key there; the last record of each key is the same on both sides, at the same offset; the target holds no filler.
+The judge's rule, of what consumers of committed records see on both sides: at offsets that both hold records are
+equal; a record that only one side holds has a later one of its key there; the last record of each key is the same on
+both sides, at the same offset; the target holds no filler.
 """
 
 from __future__ import annotations

@@ -16,24 +16,24 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from heliograph.controller.topic_config import FORCED
-from heliograph.lab.broker import Broker
 from heliograph.lab.cluster import LabCluster
 
 from .fault_scene import LEAST, MOST
 from .judge import assert_identical
-from .log_reader import Deadline, LogReader, Undecided
 from .mirror_process import write_config
 from .moved_log import create_moved_topic
+from .pair_faults import Fault
 from .quota import set_write_quota
-from .replicas import ReplicaView, create_assigned
+from .replicas import create_assigned
 from .steady_producer import SteadyProducer
 from .steady_transactions import SteadyTransactions
+from .struck_pair import COMMITTED, UNCOMMITTED, StruckPair, Where, bounds_of, settled_ends
 from .topics import create_topic
 from .transactions import TransactionalWriter
 from .two_runs import TwoRuns
@@ -48,18 +48,9 @@ LONG_GAP = 700_000  # it takes longer to fill than another run takes to notice t
 # Of a gap or an alignment, where a fault may begin, each at a part of its own in the first range: it must still be
 # inside when it has struck.
 FIRST_PARTS, LAST_PART = (0.22, 0.5), 0.7
-COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
-LIMIT_S = 120.0
-WHOLE_LIMIT_S = 300.0  # a broker that was killed starts anew beside five JVMs, and reads its logs
 OPEN_LIMIT_MS = 600_000  # a transaction that waits for its end must not be aborted by the source before
-ASK_S = 3.0  # an independent client that asks a broker that is gone is given up, and another one asks
 
 log = logging.getLogger(__name__)
-
-
-class Where(NamedTuple):
-    topic: str
-    partition: int
 
 
 class Inside(NamedTuple):
@@ -70,17 +61,12 @@ class Inside(NamedTuple):
     of: str
 
 
-# What is done to the scene because of a partition. It calls the last one when it has struck, and mends after that.
-Fault = Callable[["GapScene", Where, Callable[[], None]], None]
-
-
 class GapScene:
     """Enter it: one run copies, the other stands by, and logs are being aligned."""
 
     def __init__(
         self, sources: LabCluster, targets: LabCluster, place: Path, name: str, *, seed: int, gaps: int
     ) -> None:
-        self.targets = targets
         self._sources = sources
         self._source, self._target = sources.bootstrap_servers, targets.bootstrap_servers
         self._dice = random.Random(seed)
@@ -88,12 +74,12 @@ class GapScene:
         self._starts_at = self._dice.choice(STARTS_AT)
         self._gap_topics = [f"{name}-gap-{number}" for number in range(gaps)]
         self._unused = list(self._gap_topics)
-        self._struck: Broker | None = None
         self._undo = contextlib.ExitStack()
         self._create_topics()
         config = write_config(place, source=self._source, target=self._target, topics=self.topics)
         self.runs = TwoRuns(config, place)
-        settings = {
+        self._pair = StruckPair(self.runs, targets)
+        settings: dict[str, Any] = {
             "compression.type": "lz4",
             "transaction.timeout.ms": OPEN_LIMIT_MS,
             "queue.buffering.max.messages": LONG_GAP,
@@ -135,31 +121,10 @@ class GapScene:
         count = STARTS_PARTITIONS if topic == self._starts else GAP_PARTITIONS
         return [Where(topic, number) for number in range(count)]
 
-    # -- what an independent client sees
-
-    @property
-    def _witnesses(self) -> str:
-        """The target's brokers but the one that is struck: it may take a question and never answer."""
-        brokers = [broker for broker in self.targets.brokers if broker is not self._struck]
-        return ",".join(f"127.0.0.1:{broker.port}" for broker in brokers)
-
-    def bounds(self, *wheres: Where) -> list[range]:
-        """The target's logs, by who leads them now."""
-        return _bounds(self._witnesses, list(wheres))
-
-    def view(self, topic: str) -> ReplicaView:
-        """For one look: a client that knows all brokers might ask the one that is struck."""
-        return ReplicaView(self._witnesses, topic)
-
-    def leader(self, where: Where) -> Broker | None:
-        """None while nobody leads it."""
-        seen = self.view(where.topic).now().get(where.partition)
-        return next((each for each in self.targets.brokers if seen and each.node_id == seen.leader), None)
-
     def _share(self, topic: str) -> float:
         """How much of a topic is copied, by offsets."""
         wheres = self._partitions(topic)
-        source, target = _bounds(self._source, wheres), self.bounds(*wheres)
+        source, target = bounds_of(self._source, wheres), self._pair.bounds(*wheres)
         return sum(log.stop for log in target) / sum(log.stop for log in source)
 
     # -- where faults strike
@@ -170,7 +135,7 @@ class GapScene:
 
         def look() -> list[Inside]:
             row_of = {where: self.runs.row(self.runs.active(), *where) for where in wheres}
-            logs = dict(zip(wheres, self.bounds(*wheres), strict=True))
+            logs = dict(zip(wheres, self._pair.bounds(*wheres), strict=True))
             return [
                 Inside(
                     where,
@@ -191,7 +156,7 @@ class GapScene:
         first_part = self._dice.uniform(*FIRST_PARTS)
 
         def look() -> list[Inside]:
-            ends = [log.stop for log in self.bounds(*gaps)]
+            ends = [log.stop for log in self._pair.bounds(*gaps)]
             return [
                 Inside(where, gap, f"gap [{gap.start}, {gap.stop})")
                 for end, (where, gap) in zip(ends, gaps.items(), strict=True)
@@ -201,7 +166,8 @@ class GapScene:
         _, aborting = self._writers
         self.runs.wait(
             lambda: all(
-                log.stop == gap.start for log, gap in zip(self.bounds(*gaps), gaps.values(), strict=True)
+                log.stop == gap.start
+                for log, gap in zip(self._pair.bounds(*gaps), gaps.values(), strict=True)
             ),
             "copy of what is before the gaps",
         )
@@ -215,7 +181,7 @@ class GapScene:
         for where in wheres:
             committing.write(topic, AROUND, where.partition)
         committing.commit()
-        starts = self._settled_ends(wheres)
+        starts = settled_ends(self.runs, self._source, wheres)
         for where in wheres:
             aborting.write(topic, length, where.partition)
         for where in wheres:
@@ -223,17 +189,6 @@ class GapScene:
         committing.commit()
         self._transactions.also_to(wheres)
         return {where: range(start, start + length) for where, start in zip(wheres, starts, strict=True)}
-
-    def _settled_ends(self, wheres: list[Where]) -> list[int]:
-        """The source's ends, once no transaction is open: a commit returns before its markers are in the log."""
-        found: list[int] = []
-
-        def settled() -> bool:
-            found[:] = [log.stop for log in _bounds(self._source, wheres, UNCOMMITTED)]
-            return found == [log.stop for log in _bounds(self._source, wheres, COMMITTED)]
-
-        self.runs.wait(settled, "end of all transactions")
-        return found
 
     def _strike(self, fault: Fault, look: Callable[[], list[Inside]]) -> None:
         found: list[Inside] = []
@@ -245,13 +200,13 @@ class GapScene:
         self.runs.wait(is_inside, "partition inside")
         where, offsets, of = found[0]
         share = self._share(where.topic)
-        before = self.bounds(where)[0].stop
+        before = self._pair.bounds(where)[0].stop
         assert LEAST <= share <= MOST, f"{share:.0%} of {where.topic} copied"
         assert before in offsets, f"{where}: {before} is not inside of {of} any more"
         struck: list[int] = []
 
         def has_struck() -> None:
-            after = self.bounds(where)[0].stop
+            after = self._pair.bounds(where)[0].stop
             struck.append(after)
             log.info(
                 "%s: %s inside of %s, %.0f %% of the topic copied; the target ended at %d before and at %d after",
@@ -265,24 +220,10 @@ class GapScene:
             assert 0 < after - offsets.start < len(offsets), f"{where}: {after} is not inside of {of}"
 
         began_at = time.monotonic()
-        fault(self, where, has_struck)
+        fault(self._pair, where, has_struck)
         assert struck, "the fault did not say that it struck"
-        self._mend()
+        self._pair.wait_whole(self.topics)
         log.info("%s: all is mended after %.0f s", fault.__name__, time.monotonic() - began_at)
-
-    @contextlib.contextmanager
-    def without(self, broker: Broker) -> Iterator[None]:
-        """Nobody is asked who is struck."""
-        self._struck = broker
-        try:
-            yield
-        finally:
-            self._struck = None
-
-    def _mend(self) -> None:
-        self.runs.wait_whole()
-        for topic in self.topics:
-            self.view(topic).wait_whole(WHOLE_LIMIT_S)
 
     def let_alignment_be_quick(self) -> None:
         set_write_quota(self._target, None)
@@ -294,23 +235,11 @@ class GapScene:
         records read at the source. How many records there are."""
         committed = self._plain.stop() + self._transactions.stop() + sum(w.committed for w in self._writers)
         wheres = [where for topic in self.topics for where in self._partitions(topic)]
-        ends = self._settled_ends(wheres)
-        self.runs.wait(lambda: [log.stop for log in self.bounds(*wheres)] == ends, "identical ends")
+        ends = settled_ends(self.runs, self._source, wheres)
+        self.runs.wait(lambda: [log.stop for log in self._pair.bounds(*wheres)] == ends, "identical ends")
         self.runs.finish()
         for view in (COMMITTED, UNCOMMITTED):
             assert_identical(
                 self._source, self._target, self.topics, records=committed, isolations=(COMMITTED, view)
             )
         return committed
-
-
-def _bounds(bootstrap: str, wheres: list[Where], isolation: str = UNCOMMITTED) -> list[range]:
-    """By a new client: what it knows of leaders is not out of date."""
-    deadline = time.monotonic() + LIMIT_S
-    while True:
-        try:
-            with LogReader(bootstrap, Deadline.after(ASK_S), isolation) as reader:
-                return [reader.bounds(*where) for where in wheres]
-        except Undecided as reason:
-            if time.monotonic() > deadline:
-                raise AssertionError(f"{wheres}: {reason}") from reason

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -22,8 +23,18 @@ PURGE_TIMEOUT_S = 5.0
 class SteadyProducer:
     """Produces from entering the context to `stop`, or to leaving it; `count` is what was confirmed."""
 
-    def __init__(self, bootstrap: str, topic: str, *, rate_per_s: float = 500, codec: str = "lz4") -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        *,
+        rate_per_s: float = 500,
+        codec: str = "lz4",
+        make: Callable[[int], Record] | None = None,
+    ) -> None:
+        """`make`: its records, by their number."""
         self._topic = topic
+        self._make = make or _record
         self._rate_per_s = rate_per_s
         self._partitions = partition_count(bootstrap, topic)
         self._producer = ConfirmedProducer(bootstrap, codec=codec)
@@ -68,7 +79,7 @@ class SteadyProducer:
         while not self._ending.wait(TICK_S):
             due = int((time.monotonic() - started_at) * self._rate_per_s)
             while number < due:
-                self._producer.send(self._topic, number % self._partitions, _record(number))
+                self._producer.send(self._topic, number % self._partitions, self._make(number))
                 number += 1
             self._producer.client.poll(0)
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
+from .records import Record
 from .transactions import TransactionalWriter
 
 PAUSE_S = 0.03  # about 50 records a second
@@ -22,10 +24,20 @@ END_CHANCE = 0.35
 class SteadyTransactions:
     """From entering the context to `stop`, or to leaving it. `committed`: so many records, once it is stopped."""
 
-    def __init__(self, bootstrap: str, wheres: Sequence[tuple[str, int]], *, seed: int) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        wheres: Sequence[tuple[str, int]],
+        *,
+        seed: int,
+        make: Callable[[int], Record] | None = None,
+    ) -> None:
         self._wheres = list(wheres)
         self._dice = random.Random(seed)
-        self._writers = [TransactionalWriter(bootstrap, f"steady-{number}") for number in range(WRITERS)]
+        self._writers = [
+            TransactionalWriter(bootstrap, f"steady-{number}", make=make) for number in range(WRITERS)
+        ]
+        self._aborted = 0
         self._ending = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="steady-transactions", daemon=True)
@@ -33,6 +45,16 @@ class SteadyTransactions:
     @property
     def committed(self) -> int:
         return sum(writer.committed for writer in self._writers)
+
+    @property
+    def committed_to(self) -> Counter[str]:
+        """By topic."""
+        return sum((writer.committed_to for writer in self._writers), Counter[str]())
+
+    @property
+    def aborted(self) -> int:
+        """So many transactions."""
+        return self._aborted
 
     def also_to(self, wheres: Sequence[tuple[str, int]]) -> None:
         """From now on to these partitions, too."""
@@ -66,7 +88,11 @@ class SteadyTransactions:
 
     def _end(self, writer: TransactionalWriter) -> None:
         if writer.is_open:
-            self._dice.choice([writer.commit, writer.abort])()
+            if self._dice.choice([True, False]):
+                writer.commit()
+            else:
+                writer.abort()
+                self._aborted += 1
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -6,24 +6,31 @@ Owns the order in which batches and markers are written. Must not know what a re
 from __future__ import annotations
 
 import random
+import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import Producer
 
+from .records import Record
+
 TIMEOUT_S = 30.0
 
 
 class TransactionalWriter:
-    """One transactional producer; every `write` is in the log when it returns. `committed`: so many records."""
+    """One transactional producer; every `write` is in the log when it returns. `make`: its records, by their number."""
 
-    def __init__(self, bootstrap: str, name: str, **settings: Any) -> None:
+    def __init__(
+        self, bootstrap: str, name: str, *, make: Callable[[int], Record] | None = None, **settings: Any
+    ) -> None:
         self._name = name
+        self._make = make or self._plain
         self._written = 0
-        self._open_records = 0
-        self.committed = 0
+        self._open_records = Counter[str]()
+        self.committed_to = Counter[str]()  # so many records of each topic
         self.transactional_id = f"{name}-{uuid.uuid4().hex[:8]}"
         self._client: Any = Producer(
             {"bootstrap.servers": bootstrap, "transactional.id": self.transactional_id, **settings}
@@ -37,14 +44,22 @@ class TransactionalWriter:
             self.is_open = True
         for _ in range(records):
             self._written += 1
-            self._client.produce(topic, f"{self._name} {self._written}".encode(), partition=partition)
-        self._open_records += records
+            record = self._make(self._written)
+            self._client.produce(
+                topic,
+                record.value,
+                record.key,
+                partition=partition,
+                headers=list(record.headers),
+                timestamp=record.timestamp_ms,
+            )
+        self._open_records[topic] += records
         left = self._client.flush(TIMEOUT_S)
         assert not left, f"{left} records of {self._name} were not written"
 
     def commit(self) -> None:
         self._client.commit_transaction(TIMEOUT_S)
-        self.committed += self._open_records
+        self.committed_to += self._open_records
         self._ended()
 
     def abort(self) -> None:
@@ -53,7 +68,14 @@ class TransactionalWriter:
 
     def _ended(self) -> None:
         self.is_open = False
-        self._open_records = 0
+        self._open_records.clear()
+
+    @property
+    def committed(self) -> int:
+        return self.committed_to.total()
+
+    def _plain(self, number: int) -> Record:
+        return Record(value=f"{self._name} {number}".encode(), timestamp_ms=int(time.time() * 1000))
 
 
 @contextmanager

@@ -85,6 +85,11 @@ class TwoRuns:
                 return found
         return {}
 
+    def in_state(self, state: str) -> list[dict[str, Any]]:
+        """What the runs that can be asked say of partitions in this state."""
+        rows = [row for run in self._runs if run.running for row in run.live().get("partitions", [])]
+        return [row for row in rows if row["state"] == state]
+
     def lane_pid(self, run: MirrorProcess, topic: str, partition: int) -> int | None:
         """The process of the lane that holds a partition; None while none does."""
         lane = self.row(run, topic, partition).get("lane")
