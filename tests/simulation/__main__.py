@@ -16,12 +16,15 @@ def main() -> int:
     what.add_argument("--seed", type=int, help="tell the story of one seed")
     what.add_argument("--seeds", type=int, help="how many seeds to run")
     what.add_argument("--planted", action="store_true", help="switch each rule off and show what finds it")
+    parser.add_argument(
+        "--note", action="store_true", help="with --planted: write down which seed finds what"
+    )
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them")
     asked = parser.parse_args()
     if asked.planted:
         from .planted import show_table
 
-        return show_table(_say)
+        return show_table(_say, note=asked.note)
     if asked.seed is not None:
         return _tell(asked.seed)
     return _run_many(range(asked.first, asked.first + asked.seeds))

@@ -20,6 +20,10 @@ class Planted:
     change: Callable[[Plan], Plan] = lambda plan: plan
     meets: Callable[[Plan], bool] = lambda _plan: True
 
+    @property
+    def name(self) -> str:
+        return f"{self.rule}: {self.without}"
+
 
 @contextmanager
 def planted(bug: Planted) -> Iterator[None]:
