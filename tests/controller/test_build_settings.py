@@ -39,6 +39,13 @@ def test_a_topic_is_filled_then_cleaned_and_has_its_own_settings_in_the_end() ->
     assert built == FINAL
 
 
+def test_brokers_remove_fillers_also_of_a_topic_that_is_not_compacted_in_the_end() -> None:
+    final = {**FINAL, "cleanup.policy": "delete"}  # set by hand
+    cleaning = changed(with_build(final), cleaning_changes(final))
+    assert phase_of(cleaning) is BuildPhase.CLEANING
+    assert changed(cleaning, last_changes(final)) == final
+
+
 @pytest.mark.parametrize(
     "own",
     [

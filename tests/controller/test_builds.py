@@ -42,6 +42,14 @@ def filled(scene: Scene, number: int) -> None:
     scene.builds.report(row)
 
 
+async def built(scene: Scene) -> None:
+    """Filled, and cleaned by brokers at once."""
+    scene.cleaned.set()
+    filled(scene, 0)
+    filled(scene, 1)
+    await scene.until(lambda: phase_of(scene.topic.own) is None)
+
+
 async def test_a_topic_is_cleaned_when_all_its_partitions_are_filled() -> None:
     async with Scene(topic=compacted(with_build(COMPACT))) as scene:
         await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
@@ -102,13 +110,25 @@ async def test_a_topic_that_was_made_again_meanwhile_is_not_changed() -> None:
 
 
 async def test_what_was_set_by_hand_before_a_remirror_is_there_when_the_topic_is_built() -> None:
-    async with Scene(topic=compacted({**COMPACT, "segment.ms": "77"})) as scene:
+    by_hand = {"segment.ms": "77", "delete.retention.ms": "8"}
+    async with Scene(topic=compacted({**COMPACT, **by_hand})) as scene:
+        scene.topic.source_own["delete.retention.ms"] = "9"
         await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
+        for nth in range(2):  # the second time it is being built already
+            shown = scene.topic.topic_id
+            answer = await scene.wished(Wish.REMIRROR, id=f"{nth}", target_topic_id=shown)
+            assert answer.outcome is Outcome.APPLIED
+            assert phase_of(scene.topic.own) is BuildPhase.FILLING
+            await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
+        await built(scene)
+        assert {key: scene.topic.own[key] for key in (*by_hand, *COMPACT)} == {**by_hand, **COMPACT}
+
+
+async def test_a_remirror_takes_the_settings_of_a_build_for_nobody_s() -> None:
+    """Else the topic would have them in the end."""
+    async with Scene(topic=compacted(with_build(COMPACT))) as scene:
         assert (await scene.wished(Wish.REMIRROR)).outcome is Outcome.APPLIED
-        assert phase_of(scene.topic.own) is BuildPhase.FILLING
         await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
-        scene.cleaned.set()
-        filled(scene, 0)
-        filled(scene, 1)
-        await scene.until(lambda: phase_of(scene.topic.own) is None)
-        assert (scene.topic.own["segment.ms"], scene.topic.own["cleanup.policy"]) == ("77", "compact")
+        await built(scene)
+        assert scene.topic.own["cleanup.policy"] == "compact"
+        assert not scene.topic.own.keys() & {"segment.ms", "segment.bytes", "retention.ms"}

@@ -61,7 +61,7 @@ def phase_of(own: Mapping[str, str]) -> BuildPhase | None:
 
 def cleaning_changes(configs: Mapping[str, str]) -> dict[str, str | None]:
     """What makes brokers remove fillers; `configs`: those that the topic is to have in the end."""
-    return {POLICY: configs.get(POLICY, COMPACT)}
+    return {POLICY: configs.get(POLICY, COMPACT) if is_compacted(configs) else COMPACT}
 
 
 def last_changes(configs: Mapping[str, str]) -> dict[str, str | None]:

@@ -228,7 +228,7 @@ class Remirror:
                     " than were shown",
                     hint=_look_again(key),
                 )
-        by_hand = set_by_hand(snapshot, source, target)
+        by_hand = set_by_hand(snapshot, recorded, source, target)
         return Remirroring(command_id=command.id, target_topic_id=target.topic_id, configs=by_hand)
 
     async def _check_rights(self, link: str, snapshot: LinkSnapshot, topic: str) -> None:
@@ -284,8 +284,11 @@ class Remirror:
         self, link: str, snapshot: LinkSnapshot, key: MirrorPartition, doing: Remirroring
     ) -> None:
         client, plain = self._clusters.target(link), creation_shape(snapshot, snapshot.sources[0])
+        configs = {**plain.configs, **doing.configs}
         # What was set by hand does not go before what a topic is built with.
-        shape = replace(plain, configs={**plain.configs, **doing.configs, **_building(plain.configs)})
+        shape = replace(
+            plain, configs=with_build(configs) if phase_of(plain.configs) is not None else configs
+        )
         try:
             made = await self._create_topic(
                 client, CreateTopic(link=link, topic=key.target_topic, shape=shape)
@@ -336,10 +339,6 @@ class Remirror:
                 target_topic=key.target_topic,
             )
         )
-
-
-def _building(configs: Mapping[str, str]) -> Mapping[str, str]:
-    return with_build(configs) if phase_of(configs) is not None else {}
 
 
 def _beginnings(ledger: LinkLedger, snapshot: LinkSnapshot, keys: Sequence[MirrorPartition]) -> list[Row]:
