@@ -14,7 +14,7 @@ from heliograph.cluster.properties import parse_properties
 from heliograph.controller.act import Made
 from heliograph.controller.board import Board
 from heliograph.controller.builds import Builds
-from heliograph.controller.cleaning import Cleaning, Shown
+from heliograph.controller.cleaning import CleanerIdle, Cleaning, Shown
 from heliograph.controller.commands import Commands
 from heliograph.controller.lane_keeper import LaneKeeper
 from heliograph.controller.ledger import Ledger
@@ -144,14 +144,16 @@ class PlayedTopic(FakeClusters):
 
 
 class PlayedCleaning:
-    def __init__(self, cleaned: asyncio.Event) -> None:
-        self._cleaned = cleaned
+    def __init__(self, cleaned: asyncio.Event, idle: list[CleanerIdle]) -> None:
+        self._cleaned, self._idle = cleaned, idle
 
     async def prepare(self) -> None:
         await asyncio.sleep(0)
 
     async def until_clean(self, show: Shown) -> None:
         show(0, 1)
+        if self._idle:
+            raise self._idle.pop(0)
         await self._cleaned.wait()
 
 
@@ -172,7 +174,7 @@ class Scene:
         self.keeper = LaneKeeper(
             self.lanes.made, self.board, [ENDS], {NAME: 30.0}, self.outbox, count=1, now=clock_of_waits()
         )
-        self.restart = Restart(self.board, self.keeper)
+        self.restart = Restart(self.board, self.keeper, lambda keys: self.builds.clean(keys))
         self.clear_in_s = 0.0
         self.remirror = Remirror(
             self.topic.made,
@@ -188,6 +190,7 @@ class Scene:
             self.topic.made, self.roles, self.board, self.restart, self.remirror, self.outbox
         )
         self.cleaned = asyncio.Event()  # brokers have removed all fillers
+        self.idle: list[CleanerIdle] = []  # what the next waits for that end with
         self.builds = Builds(
             self.topic.made,
             self.roles,
@@ -195,7 +198,7 @@ class Scene:
             self.restart,
             self.outbox,
             alter=self.topic.alter,
-            make_cleaning=lambda *_: cast(Cleaning, PlayedCleaning(self.cleaned)),
+            make_cleaning=lambda *_: cast(Cleaning, PlayedCleaning(self.cleaned, self.idle)),
         )
         self.operator = Ledger(self.topic.logs)
         self._elect = elect

@@ -6,6 +6,7 @@ import pytest
 
 from heliograph.controller import builds as module
 from heliograph.controller.build_settings import BuildPhase, cleaning_changes, phase_of, with_build
+from heliograph.controller.cleaning import CleanerIdle
 from heliograph.model.command import Outcome, Wish
 from heliograph.model.errors import BrokerRefused, Disconnected
 from heliograph.model.events import Event
@@ -95,6 +96,53 @@ async def test_without_the_right_to_change_its_settings_the_topic_stops_and_is_r
         answer = await scene.wished(Wish.RESUME, 0, stop="build")
         assert answer.outcome is Outcome.APPLIED
         await scene.until(lambda: scene.is_held(0))
+
+
+@pytest.mark.parametrize("resumed", [(0, 1), (0,)])
+async def test_a_topic_whose_cleaner_was_mended_is_cleaned_when_it_is_resumed(
+    resumed: tuple[int, ...],
+) -> None:
+    scene = Scene(topic=compacted({**with_build(COMPACT), **COMPACT}))
+    scene.idle.append(CleanerIdle("broker 1 removes nothing", hint="start it again"))
+    scene.cleaned.set()
+    async with scene:
+        await scene.until(lambda: scene.state(0) is PartitionState.STOPPED)
+        assert scene.board.rows[partition(0)].reason is StopReason.BUILD
+        for number in resumed:
+            assert (await scene.wished(Wish.RESUME, number, stop="build")).outcome is Outcome.APPLIED
+        await scene.until(lambda: all(scene.is_held(number) for number in resumed))
+        assert phase_of(scene.topic.own) is None
+        assert (scene.state(1) is PartitionState.STOPPED) == (1 not in resumed)
+
+
+async def test_a_topic_that_was_paused_while_it_was_cleaned_is_cleaned_when_it_is_resumed() -> None:
+    topic = PlayedTopic([mirrored_sight(source_end=9, target_end=5)])
+    topic.source_own, topic.own = dict(COMPACT), {**with_build(COMPACT), **COMPACT}
+    async with Scene(topic=topic, elect=False) as scene:
+        await scene.wish(Wish.PAUSE)
+        scene.cleaned.set()
+        scene.drivership.tell(NAME, ELECTED)
+        await scene.until(lambda: partition(0) in scene.board.rows)
+        assert scene.state(0) is PartitionState.PAUSED
+        assert (await scene.wished(Wish.RESUME)).outcome is Outcome.APPLIED
+        await scene.until(lambda: scene.is_held(0))
+        assert phase_of(scene.topic.own) is None
+
+
+async def test_a_partition_that_is_paused_stays_so_while_its_topic_is_cleaned() -> None:
+    async with Scene(topic=compacted({**with_build(COMPACT), **COMPACT}), elect=False) as scene:
+        await scene.wish(Wish.PAUSE, 1)
+        scene.drivership.tell(NAME, ELECTED)
+        await scene.until(
+            lambda: (
+                partition(0) in scene.board.rows
+                and scene.board.rows[partition(0)].aligning == Aligning("cleaning", 5, 5, None, 1)
+            )
+        )
+        assert scene.state(1) is PartitionState.PAUSED
+        scene.cleaned.set()
+        await scene.until(lambda: scene.is_held(0))
+        assert scene.state(1) is PartitionState.PAUSED
 
 
 async def test_a_topic_that_was_made_again_meanwhile_is_not_changed() -> None:

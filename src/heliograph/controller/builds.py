@@ -76,7 +76,11 @@ class Builds:
         self._partitions = {}
         for key in self._board.rows:
             self._partitions.setdefault((key.link, key.target_topic), []).append(key)
-        for topic in {(each.partition.link, each.partition.target_topic) for each in todo.cleaning}:
+        self.clean(each.partition for each in todo.cleaning)
+
+    def clean(self, partitions: Iterable[MirrorPartition]) -> None:
+        """Brokers have to clean these: their topics, as a whole."""
+        for topic in {(key.link, key.target_topic) for key in partitions}:
             self._begin(topic)
 
     def report(self, row: PartitionStatus) -> None:
@@ -108,20 +112,24 @@ class Builds:
             task.add_done_callback(_report)
 
     async def _until_built(self, topic: Topic) -> None:
+        """What is stopped or paused stays so; its topic is cleaned all the same."""
         keys = self._partitions[topic]
         link, source_topic = keys[0].link, keys[0].source_topic
         try:
-            await self._restart.put_to_cleaning(keys)
+            await self._restart.put_to_cleaning(key for key in keys if not self._restart.is_idle(key))
             why = await self._clean(keys)
             if why is not None:
-                self._stop(keys, why)
+                self._stop(self._cleaned(keys), why)
                 return
             todo = (await self._again(lambda: self._roles.take_again(link, [source_topic]), keys[0])).todo
-            idle = [key for key in keys if self._board.rows[key].state is PartitionState.ALIGNING]
-            self._restart.begin(todo, idle, self._roles.ledgers.of(link))
         finally:
             if self._tasks.get(topic) is asyncio.current_task():
                 del self._tasks[topic]
+        # Last: by this plan the topic may have to be cleaned once more.
+        self._restart.begin(todo, self._cleaned(keys), self._roles.ledgers.of(link))
+
+    def _cleaned(self, keys: Iterable[MirrorPartition]) -> list[MirrorPartition]:
+        return [key for key in keys if self._board.rows[key].state is PartitionState.ALIGNING]
 
     async def _clean(self, keys: Sequence[MirrorPartition]) -> Refused | None:
         """None: it is built; or it is another topic by now, of which a new plan knows more."""

@@ -351,7 +351,7 @@ class Mirror:
             count=count,
             now=clock_of_waits(),
         )
-        restart = Restart(self.board, self._keeper)
+        restart = Restart(self.board, self._keeper, lambda keys: self._builds_of_run.clean(keys))
         self._commands = self._take_commands(self._keeper, restart)
         self._builds = Builds(self._clusters, self._elected, self.board, restart, self.outbox)
         log.info("%d partition(s) on %d lane(s)", partitions, count)
