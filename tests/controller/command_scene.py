@@ -73,6 +73,8 @@ class PlayedTopic(FakeClusters):
         self.played_link = LINK
         self.source_own: dict[str, str] = {}
         self.altered: list[Mapping[str, str | None]] = []  # changes of configs
+        self.lags = 0  # how many looks still show the configs as they were before the last change
+        self._former: dict[str, str] = {}
         self.creation_code = 0  # what a broker says of creating it
         self.appears = ""  # the id of a topic that somebody else creates right behind a deletion
 
@@ -82,7 +84,9 @@ class PlayedTopic(FakeClusters):
         sights = self.sights if self.topic_id == FIRST else [self._new(sight) for sight in self.sights]
         own = self.source_own
         source = source_topic(TOPIC, sights, topic_id=self.source_topic_id, config=config(own, **own))
-        target = target_topic(TOPIC, len(sights), topic_id=self.topic_id, own=self.own)
+        shown = self._former if self.lags else self.own
+        self.lags = max(self.lags - 1, 0)
+        target = target_topic(TOPIC, len(sights), topic_id=self.topic_id, own=shown)
         sources = [source] if self.has_source else []
         return snapshot(*sources, link=self.played_link, targets=[target] if self.topic_id else [])
 
@@ -121,6 +125,7 @@ class PlayedTopic(FakeClusters):
         if self.fails:
             raise self.fails.pop(0)
         self.altered.append(changes)
+        self._former = self.own
         both = {**self.own, **changes}
         self.own = {key: value for key, value in both.items() if value is not None}
 
@@ -150,11 +155,12 @@ class PlayedCleaning:
     async def prepare(self) -> None:
         await asyncio.sleep(0)
 
-    async def until_clean(self, show: Shown) -> None:
+    async def until_clean(self, show: Shown) -> bool:
         show(0, 1)
         if self._idle:
             raise self._idle.pop(0)
         await self._cleaned.wait()
+        return True
 
 
 class Scene:
@@ -175,20 +181,6 @@ class Scene:
             self.lanes.made, self.board, [ENDS], {NAME: 30.0}, self.outbox, count=1, now=clock_of_waits()
         )
         self.restart = Restart(self.board, self.keeper, lambda keys: self.builds.clean(keys))
-        self.clear_in_s = 0.0
-        self.remirror = Remirror(
-            self.topic.made,
-            self.roles,
-            self.restart,
-            lambda _key: self.clear_in_s,
-            self.outbox,
-            delete=self.topic.delete,
-            create=self.topic.create,
-            may_create=self.topic.may_create,
-        )
-        self.commands = Commands(
-            self.topic.made, self.roles, self.board, self.restart, self.remirror, self.outbox
-        )
         self.cleaned = asyncio.Event()  # brokers have removed all fillers
         self.idle: list[CleanerIdle] = []  # what the next waits for that end with
         self.builds = Builds(
@@ -199,6 +191,21 @@ class Scene:
             self.outbox,
             alter=self.topic.alter,
             make_cleaning=lambda *_: cast(Cleaning, PlayedCleaning(self.cleaned, self.idle)),
+        )
+        self.clear_in_s = 0.0
+        self.remirror = Remirror(
+            self.topic.made,
+            self.roles,
+            self.restart,
+            self.builds,
+            lambda _key: self.clear_in_s,
+            self.outbox,
+            delete=self.topic.delete,
+            create=self.topic.create,
+            may_create=self.topic.may_create,
+        )
+        self.commands = Commands(
+            self.topic.made, self.roles, self.board, self.restart, self.remirror, self.outbox
         )
         self.operator = Ledger(self.topic.logs)
         self._elect = elect

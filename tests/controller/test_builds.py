@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from heliograph.controller import builds as module
@@ -83,6 +85,16 @@ async def test_who_takes_over_a_topic_that_is_being_cleaned_goes_on() -> None:
         assert phase_of(scene.topic.own) is None
 
 
+async def test_a_topic_is_not_planned_by_settings_that_a_broker_shows_too_late() -> None:
+    async with Scene(topic=compacted({**with_build(COMPACT), **COMPACT})) as scene:
+        await scene.until(lambda: scene.board.rows[partition(0)].aligning is not None)
+        scene.topic.lags = 3  # the first of them comes before the change
+        scene.topic._former = scene.topic.own
+        scene.cleaned.set()
+        await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
+        assert scene.outbox.counts[Event.TOPIC_BUILT] == 1
+
+
 async def test_without_the_right_to_change_its_settings_the_topic_stops_and_is_resumed() -> None:
     async with Scene(topic=compacted(with_build(COMPACT))) as scene:
         await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
@@ -153,8 +165,10 @@ async def test_a_topic_that_was_made_again_meanwhile_is_not_changed() -> None:
         await scene.until(lambda: len(scene.topic.altered) == 1)
         scene.topic.topic_id, scene.topic.own = SECOND, with_build(COMPACT)
         scene.cleaned.set()
-        await scene.until(lambda: not scene.builds._tasks)
+        await scene.until(lambda: scene.state(0) is PartitionState.STOPPED)
+        assert scene.board.rows[partition(0)].reason is StopReason.RECREATED
         assert len(scene.topic.altered) == 1
+        assert Event.TOPIC_BUILT not in scene.outbox.counts
 
 
 async def test_what_was_set_by_hand_before_a_remirror_is_there_when_the_topic_is_built() -> None:
@@ -172,11 +186,41 @@ async def test_what_was_set_by_hand_before_a_remirror_is_there_when_the_topic_is
         assert {key: scene.topic.own[key] for key in (*by_hand, *COMPACT)} == {**by_hand, **COMPACT}
 
 
-async def test_a_remirror_takes_the_settings_of_a_build_for_nobody_s() -> None:
+@pytest.mark.parametrize("phase", BuildPhase)
+async def test_a_remirror_takes_the_settings_of_a_build_for_nobody_s(phase: BuildPhase) -> None:
     """Else the topic would have them in the end."""
-    async with Scene(topic=compacted(with_build(COMPACT))) as scene:
+    own = with_build(COMPACT)
+    if phase is BuildPhase.CLEANING:
+        own["cleanup.policy"] = "compact"
+    async with Scene(topic=compacted(own)) as scene:
         assert (await scene.wished(Wish.REMIRROR)).outcome is Outcome.APPLIED
         await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
         await built(scene)
         assert scene.topic.own["cleanup.policy"] == "compact"
         assert not scene.topic.own.keys() & {"segment.ms", "segment.bytes", "retention.ms"}
+
+
+async def test_a_remirror_ends_what_was_begun_with_the_former_topic() -> None:
+    async with Scene(topic=compacted(with_build(COMPACT))) as scene:
+        await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
+        filled(scene, 0)
+        filled(scene, 1)
+        await scene.until(lambda: phase_of(scene.topic.own) is BuildPhase.CLEANING)
+        assert (await scene.wished(Wish.REMIRROR)).outcome is Outcome.APPLIED
+        await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
+        scene.cleaned.set()  # of the former topic
+        await asyncio.sleep(0.05)
+        assert phase_of(scene.topic.own) is BuildPhase.FILLING
+        assert Event.TOPIC_BUILT not in scene.outbox.counts
+        await built(scene)
+        await scene.until(lambda: Event.TOPIC_BUILT in scene.outbox.counts)
+
+
+async def test_a_topic_that_is_cleaned_goes_on_when_its_remirror_is_refused() -> None:
+    async with Scene(topic=compacted({**with_build(COMPACT), **COMPACT})) as scene:
+        await scene.until(lambda: scene.board.rows[partition(0)].aligning is not None)
+        scene.topic.fails = [BrokerRefused("no", code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
+        assert (await scene.wished(Wish.REMIRROR)).outcome is Outcome.REFUSED
+        scene.cleaned.set()
+        await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
+        assert phase_of(scene.topic.own) is None

@@ -9,6 +9,7 @@ import pytest
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.log_reads import Batches, LogSpan
 from heliograph.cluster.metadata import Leader
+from heliograph.cluster.replica_reads import Replicas
 from heliograph.controller import cleaning as module
 from heliograph.controller.cleaning import STILL_LIMIT_S, CleanerIdle, Cleaning
 from heliograph.model.errors import BrokerRefused
@@ -18,6 +19,7 @@ from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.filler import filler_batch
 from tests.wire.batches import make_batch
 
+ID = "id of the topic"
 RECORDS = [(b"key", b"value", ())] * 3
 
 
@@ -36,13 +38,14 @@ class Brokers:
         self.configs = {"log.cleaner.enable": "true"}
         self.now = 0.0
         self.sizes: dict[int, int] = {}
+        self.topic_id = ID
 
     def leader(self, _where: TopicPartition) -> Leader:
         return Leader(1, 0)
 
-    async def replicas(self, _client: object, _topic: str) -> dict[int, tuple[int, ...]]:
+    async def replicas(self, _client: object, _topic: str) -> Replicas:
         self.rounds = {node: left - 1 for node, left in self.rounds.items()}
-        return {0: tuple(self.rounds)}
+        return Replicas(topic_id=self.topic_id, nodes={0: tuple(self.rounds)})
 
     async def span(self, _client: object, _where: TopicPartition) -> LogSpan:
         return LogSpan(start=0, high_watermark=13, end=13)
@@ -84,14 +87,14 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
 
 
 def cleaning_of(brokers: Brokers) -> Cleaning:
-    return Cleaning(cast(ClusterClient, brokers), "orders", 1, clock=lambda: brokers.now)
+    return Cleaning(cast(ClusterClient, brokers), "orders", ID, 1, clock=lambda: brokers.now)
 
 
 async def test_a_topic_is_clean_when_every_replica_is(brokers: Brokers) -> None:
     shown: list[tuple[int, int]] = []
     cleaning = cleaning_of(brokers)
     await cleaning.prepare()
-    await cleaning.until_clean(lambda partition, clean: shown.append((partition, clean)))
+    assert await cleaning.until_clean(lambda partition, clean: shown.append((partition, clean)))
     assert shown[0] == (0, 0)
     assert shown[-1] == (0, 2)
     assert (0, 1) in shown
@@ -110,6 +113,13 @@ async def test_a_cleaner_that_does_nothing_is_not_waited_for_for_ever(brokers: B
         CleanerIdle, match="brokers 1 have not removed fillers of topic orders for 10 minutes"
     ):
         await cleaning_of(brokers).until_clean(lambda _partition, _clean: None)
+
+
+async def test_a_topic_that_was_made_again_is_not_waited_for(brokers: Brokers) -> None:
+    cleaning = cleaning_of(brokers)
+    await cleaning.prepare()
+    brokers.topic_id = "id of another one"
+    assert not await cleaning.until_clean(lambda _partition, _clean: None)
 
 
 async def test_a_broker_that_compacts_nothing_is_named_at_once(brokers: Brokers) -> None:

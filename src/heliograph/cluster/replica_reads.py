@@ -6,6 +6,8 @@ Brokers from 2.4 on answer consumers also as followers (Fetch 11). Must not know
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 from kafka.protocol.metadata import MetadataResponse
@@ -15,7 +17,7 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.fetches import fetch
 from heliograph.cluster.log_reads import QUOTA_ROUNDS, Batches
 from heliograph.cluster.messages import raise_for, unpacking
-from heliograph.cluster.metadata import request_for
+from heliograph.cluster.metadata import from_response, request_for
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.batch import BatchHeader, split_batches
 from heliograph.wire.fetch import FetchWant
@@ -26,13 +28,22 @@ _ANY_EPOCH = -1
 _PURPOSE = "replicas"
 
 
-async def read_replicas(client: ClusterClient, topic: str) -> dict[int, tuple[int, ...]]:
-    """By partition, the brokers that it is assigned to."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replicas:
+    """`nodes`: by partition, the brokers that it is assigned to. `topic_id`: empty before Kafka 2.8."""
+
+    topic_id: str
+    nodes: Mapping[int, tuple[int, ...]]
+
+
+async def read_replicas(client: ClusterClient, topic: str) -> Replicas:
     response = await call_any(client, request_for([topic]), MetadataResponse)
-    with unpacking(f"replicas of topic {topic}"):
+    what = f"replicas of topic {topic}"
+    with unpacking(what):
         (found,) = response.topics
-        raise_for(int(found.error_code), f"replicas of topic {topic}")
-        return {each.partition_index: tuple(each.replica_nodes) for each in found.partitions}
+        raise_for(int(found.error_code), what)
+        nodes = {each.partition_index: tuple(each.replica_nodes) for each in found.partitions}
+    return Replicas(topic_id=from_response(response).topic_id(topic), nodes=nodes)
 
 
 async def read_replica_batches(

@@ -12,7 +12,8 @@ so that nothing but the built part is compacted.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from heliograph.cluster.admin import alter_topic_configs
@@ -42,6 +43,7 @@ from heliograph.wire.error_codes import ErrorCode
 T = TypeVar("T")
 FILLED = "filled"  # the phase of a partition's alignment that has nothing left to fill
 TRY_AGAIN_S = 2.0
+SHOWN_S = 0.2  # until all brokers show settings that were changed
 
 Alter = Callable[[ClusterClient, str, Mapping[str, str | None]], Awaitable[None]]
 Topic = tuple[str, str]  # link and target topic
@@ -70,6 +72,7 @@ class Builds:
         self._make_cleaning = make_cleaning
         self._partitions: dict[Topic, list[MirrorPartition]] = {}
         self._tasks: dict[Topic, asyncio.Task[None]] = {}
+        self._left_alone: set[Topic] = set()
 
     def ready(self, todo: Plan) -> None:
         """A link is ours and prepared: what was begun is ended."""
@@ -91,6 +94,20 @@ class Builds:
         if rows and all(each.aligning is not None and each.aligning.phase == FILLED for each in rows):
             self._begin(topic)
 
+    @asynccontextmanager
+    async def left_alone(self, link: str, target_topic: str) -> AsyncIterator[None]:
+        """Meanwhile nothing is done to this topic: it is deleted and made again."""
+        topic = (link, target_topic)
+        self._left_alone.add(topic)
+        try:
+            task = self._tasks.pop(topic, None)
+            if task is not None:
+                task.cancel()
+                await asyncio.wait({task})
+            yield
+        finally:
+            self._left_alone.discard(topic)
+
     def stood_down(self, link: str) -> None:
         """What was begun is for whoever is active now."""
         for topic, task in list(self._tasks.items()):
@@ -106,7 +123,7 @@ class Builds:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _begin(self, topic: Topic) -> None:
-        if topic not in self._tasks:
+        if topic not in self._tasks and topic not in self._left_alone:
             task = asyncio.get_running_loop().create_task(self._until_built(topic))
             self._tasks[topic] = task
             task.add_done_callback(_report)
@@ -138,17 +155,20 @@ class Builds:
         snapshot = await self._observe(keys[0])
         topic_id, began = snapshot.target_topic_id(topic), time_of_day()
         try:
-            cleaning = self._make_cleaning(client, topic, len(keys))
+            cleaning = self._make_cleaning(client, topic, topic_id, len(keys))
             if _phase(snapshot) is BuildPhase.FILLING:
                 await self._again(cleaning.prepare, keys[0])
                 self._tell(
                     Event.TOPIC_FILLED, keys[0], "all offsets are filled; brokers remove the fillers now"
                 )
-                await self._change(keys[0], topic_id, lambda final: cleaning_changes(final))
-            await self._again(
+                if not await self._change(keys[0], topic_id, BuildPhase.FILLING, cleaning_changes):
+                    return None
+            if not await self._again(
                 lambda: cleaning.until_clean(lambda n, clean: self._show(keys, n, clean)), keys[0]
-            )
-            await self._change(keys[0], topic_id, lambda final: last_changes(final))
+            ):
+                return None
+            if not await self._change(keys[0], topic_id, BuildPhase.CLEANING, last_changes):
+                return None
         except CleanerIdle as idle:
             return Refused(reason=StopReason.BUILD, message=idle.message, hint=idle.hint + THEN_RESUME_TOPIC)
         except BrokerRefused as refused:
@@ -165,22 +185,29 @@ class Builds:
         self,
         key: MirrorPartition,
         topic_id: str,
+        phase: BuildPhase,
         changes: Callable[[Mapping[str, str]], Mapping[str, str | None]],
-    ) -> None:
-        """Of the topic that it began with, and as its holder only."""
+    ) -> bool:
+        """Of the topic that it began with, and as its holder only: from this phase to the next. On return brokers show
+        it: a plan must not be made by the former settings. False: it is another topic by now."""
 
-        async def change() -> None:
-            snapshot = await self._clusters.observe_link(key.link, [key.source_topic])
-            if snapshot.target_topic_id(key.target_topic) != topic_id or _phase(snapshot) is None:
-                return
-            if not self._roles.holds(key.link):
-                raise ClusterUnreachable(f"the run's lease of link {key.link} is over")
-            ledger = self._roles.ledgers.of(key.link)
-            by_hand = ledger.recorded.set_by_hand(key.target_topic) if ledger is not None else {}
-            final = {**shape_for(snapshot, snapshot.sources[0]).configs, **by_hand}
-            await self._alter(self._clusters.target(key.link), key.target_topic, changes(final))
+        async def change() -> bool:
+            while True:
+                snapshot = await self._clusters.observe_link(key.link, [key.source_topic])
+                target = snapshot.targets.get(key.target_topic)
+                if target is None or target.topic_id != topic_id:
+                    return False
+                if _phase(snapshot) is not phase:
+                    return True
+                if not self._roles.holds(key.link):
+                    raise ClusterUnreachable(f"the run's lease of link {key.link} is over")
+                ledger = self._roles.ledgers.of(key.link)
+                by_hand = ledger.recorded.set_by_hand(key.target_topic) if ledger is not None else {}
+                final = {**shape_for(snapshot, snapshot.sources[0]).configs, **by_hand}
+                await self._alter(self._clusters.target(key.link), key.target_topic, changes(final))
+                await asyncio.sleep(SHOWN_S)
 
-        await self._again(change, key)
+        return await self._again(change, key)
 
     async def _observe(self, key: MirrorPartition) -> LinkSnapshot:
         return await self._again(lambda: self._clusters.observe_link(key.link, [key.source_topic]), key)

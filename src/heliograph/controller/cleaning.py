@@ -10,7 +10,7 @@ time: one that was added meanwhile must be clean, too. Reads only.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from heliograph.cluster.admin import read_broker_configs
 from heliograph.cluster.client import ClusterClient
@@ -36,12 +36,19 @@ class CleanerIdle(HeliographError):
 
 
 class Cleaning:
-    """Of one topic. `prepare` before brokers begin, then `until_clean`; or that alone."""
+    """Of one topic, by its name and its id. `prepare` before brokers begin, then `until_clean`; or that alone."""
 
     def __init__(
-        self, client: ClusterClient, topic: str, partitions: int, *, clock: Clock = clock_of_waits
+        self,
+        client: ClusterClient,
+        topic: str,
+        topic_id: str,
+        partitions: int,
+        *,
+        clock: Clock = clock_of_waits,
     ) -> None:
         self._client = client
+        self._topic_id = topic_id
         self._wheres = [TopicPartition(topic, number) for number in range(partitions)]
         self._topic = topic
         self._clock = clock
@@ -50,23 +57,27 @@ class Cleaning:
     async def prepare(self) -> None:
         """The highest filler of each partition, by its leader. `CleanerIdle` where a broker's cleaner is off."""
         replicas = await read_replicas(self._client, self._topic)
-        await self._check_cleaners({node for nodes in replicas.values() for node in nodes})
+        await self._check_cleaners({node for nodes in replicas.nodes.values() for node in nodes})
         for where in self._wheres:
             leader = self._client.leader(where)
             if leader is not None:
                 await self._search(where, leader.node)
 
-    async def until_clean(self, show: Shown) -> None:
+    async def until_clean(self, show: Shown) -> bool:
+        """False: it is another topic by now."""
         sizes, moved_at, checked = None, self._clock(), False
         while True:
-            replicas = await read_replicas(self._client, self._topic)
+            found = await read_replicas(self._client, self._topic)
+            if found.topic_id != self._topic_id:
+                return False
+            replicas = found.nodes
             nodes = sorted({node for each in replicas.values() for node in each})
             if not checked:
                 await self._check_cleaners(nodes)
                 checked = True
             unclean = await self._unclean(replicas, show)
             if not unclean:
-                return
+                return True
             now_sizes = [await self._sizes(node) for node in nodes]
             if now_sizes != sizes:
                 sizes, moved_at = now_sizes, self._clock()
@@ -78,7 +89,7 @@ class Cleaning:
                 )
             await asyncio.sleep(LOOK_S)
 
-    async def _unclean(self, replicas: dict[int, tuple[int, ...]], show: Shown) -> set[int]:
+    async def _unclean(self, replicas: Mapping[int, tuple[int, ...]], show: Shown) -> set[int]:
         """Brokers that hold a filler of the topic."""
         found: set[int] = set()
         for where in self._wheres:

@@ -29,6 +29,7 @@ from heliograph.cluster.log_reads import read_span
 from heliograph.cluster.rights import try_creating
 from heliograph.controller.act import Made, create
 from heliograph.controller.build_settings import phase_of, with_build
+from heliograph.controller.builds import Builds
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.link_roles import LinkRoles
@@ -86,6 +87,7 @@ class Remirror:
         clusters: Clusters,
         roles: LinkRoles,
         restart: Restart,
+        builds: Builds,
         clear_in_s: Callable[[MirrorPartition], float],
         outbox: Outbox,
         *,
@@ -96,6 +98,7 @@ class Remirror:
         self._clusters = clusters
         self._roles = roles
         self._restart = restart
+        self._builds = builds
         self._clear_in_s = clear_in_s
         self._outbox = outbox
         self._delete_topic = delete
@@ -161,8 +164,16 @@ class Remirror:
             await self._check(snapshot, ledger.recorded, command, keys[0])
             await self._check_rights(link, snapshot, topic)
             await self._say(ledger, command, keys[0], "lanes let go of it")
-        await self._put_aside(keys)
-        await self._wait_until_clear(ledger, command, keys)
+        async with self._builds.left_alone(link, topic):
+            await self._put_aside(keys)
+            await self._wait_until_clear(ledger, command, keys)
+            return await self._make_again(ledger, command, keys)
+
+    async def _make_again(
+        self, ledger: LinkLedger, command: Command, keys: Sequence[MirrorPartition]
+    ) -> list[Row]:
+        """Nobody has it, and nothing is on its way."""
+        link, source_topic, topic = keys[0].link, keys[0].source_topic, keys[0].target_topic
         snapshot = await self._observe(link, source_topic)
         doing, target = ledger.recorded.remirroring(topic), snapshot.targets.get(topic)
         if doing is None or (target is not None and target.topic_id == doing.target_topic_id):
