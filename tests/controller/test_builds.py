@@ -224,3 +224,47 @@ async def test_a_topic_that_is_cleaned_goes_on_when_its_remirror_is_refused() ->
         scene.cleaned.set()
         await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
         assert phase_of(scene.topic.own) is None
+
+
+async def test_a_topic_whose_source_is_not_compacted_any_more_is_not_cleaned() -> None:
+    async with Scene(topic=compacted(with_build(COMPACT))) as scene:
+        await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
+        scene.topic.source_own = {"cleanup.policy": "delete"}
+        filled(scene, 0)
+        filled(scene, 1)
+        await scene.until(lambda: scene.state(0) is PartitionState.STOPPED)
+        assert scene.board.rows[partition(0)].reason is StopReason.BUILD
+        assert scene.topic.altered == []
+
+
+async def test_what_brokers_clean_already_gets_the_settings_of_a_source_that_is_not_compacted_any_more() -> (
+    None
+):
+    topic = compacted({**with_build(COMPACT), **COMPACT})
+    topic.source_own = {"cleanup.policy": "delete"}
+    async with Scene(topic=topic) as scene:
+        scene.cleaned.set()
+        await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
+        assert phase_of(scene.topic.own) is None
+        assert scene.topic.own["cleanup.policy"] == "delete"
+
+
+async def test_a_topic_whose_source_is_gone_stops_and_is_not_said_to_be_built() -> None:
+    async with Scene(topic=compacted({**with_build(COMPACT), **COMPACT})) as scene:
+        await scene.until(lambda: scene.board.rows[partition(0)].aligning is not None)
+        scene.topic.has_source = False
+        scene.cleaned.set()
+        await scene.until(lambda: scene.state(0) is PartitionState.STOPPED)
+        assert scene.board.rows[partition(0)].reason is StopReason.BUILD
+        assert Event.TOPIC_BUILT not in scene.outbox.counts
+
+
+async def test_a_topic_is_not_mirrored_anew_while_its_source_is_being_built_itself() -> None:
+    """The new one would have the settings of that build."""
+    async with Scene(topic=compacted(dict(COMPACT))) as scene:
+        await scene.until(lambda: scene.is_held(0))
+        scene.topic.source_own = with_build(COMPACT)
+        answer = await scene.wished(Wish.REMIRROR)
+        assert answer.outcome is Outcome.REFUSED
+        assert "is being built" in answer.message
+        assert scene.topic.steps == []

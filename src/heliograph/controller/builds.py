@@ -20,17 +20,23 @@ from heliograph.cluster.admin import alter_topic_configs
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.grants import Resource, Right, grant_line
 from heliograph.controller.board import Board
-from heliograph.controller.build_settings import BuildPhase, cleaning_changes, last_changes
+from heliograph.controller.build_settings import BuildPhase, cleaning_changes, last_changes, phase_of
 from heliograph.controller.cleaning import CleanerIdle, Cleaning
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.plan import Plan, RefusePartition
 from heliograph.controller.restart import Restart
 from heliograph.controller.snapshot import LinkSnapshot
-from heliograph.controller.verdict import build_phase, shape_for
+from heliograph.controller.verdict import refuse_build, shape_for
 from heliograph.model.admission import Refused
 from heliograph.model.clock import time_of_day
-from heliograph.model.errors import BrokerRefused, ClusterUnreachable, ProtocolError, RequestFailed
+from heliograph.model.errors import (
+    BrokerRefused,
+    ClusterUnreachable,
+    HeliographError,
+    ProtocolError,
+    RequestFailed,
+)
 from heliograph.model.events import Code, Event
 from heliograph.model.hints import THEN_RESUME_TOPIC
 from heliograph.model.occurrence import Occurrence, of_stop
@@ -47,6 +53,10 @@ SHOWN_S = 0.2  # until all brokers show settings that were changed
 
 Alter = Callable[[ClusterClient, str, Mapping[str, str | None]], Awaitable[None]]
 Topic = tuple[str, str]  # link and target topic
+
+
+class _SourceGone(HeliographError):
+    """Nobody knows any more which settings the topic is to have."""
 
 
 class Builds:
@@ -149,28 +159,38 @@ class Builds:
         return [key for key in keys if self._board.rows[key].state is PartitionState.ALIGNING]
 
     async def _clean(self, keys: Sequence[MirrorPartition]) -> Refused | None:
-        """None: it is built; or it is another topic by now, of which a new plan knows more."""
+        """None: it is built; or it is not what it was, and a new plan knows more."""
         link, source_topic, topic = keys[0].link, keys[0].source_topic, keys[0].target_topic
         client = self._clusters.target(link)
-        snapshot = await self._observe(keys[0])
-        topic_id, began = snapshot.target_topic_id(topic), time_of_day()
+        began = time_of_day()
         try:
-            cleaning = self._make_cleaning(client, topic, topic_id, len(keys))
-            if _phase(snapshot) is BuildPhase.FILLING:
+            snapshot = await self._again(lambda: self._observe(keys[0]), keys[0])
+            target = snapshot.targets.get(topic)
+            phase = phase_of(target.config.own) if target is not None else None
+            if target is None or phase is None:
+                return None
+            cleaning = self._make_cleaning(client, topic, target.topic_id, len(keys))
+            if phase is BuildPhase.FILLING:
+                why = refuse_build(snapshot, snapshot.sources[0])
+                if why is not None:
+                    return why
                 await self._again(cleaning.prepare, keys[0])
                 self._tell(
                     Event.TOPIC_FILLED, keys[0], "all offsets are filled; brokers remove the fillers now"
                 )
-                if not await self._change(keys[0], topic_id, BuildPhase.FILLING, cleaning_changes):
+                if not await self._change(
+                    keys[0], target.topic_id, (BuildPhase.FILLING, BuildPhase.CLEANING), cleaning_changes
+                ):
                     return None
             if not await self._again(
                 lambda: cleaning.until_clean(lambda n, clean: self._show(keys, n, clean)), keys[0]
             ):
                 return None
-            if not await self._change(keys[0], topic_id, BuildPhase.CLEANING, last_changes):
+            if not await self._change(keys[0], target.topic_id, (BuildPhase.CLEANING, None), last_changes):
                 return None
-        except CleanerIdle as idle:
-            return Refused(reason=StopReason.BUILD, message=idle.message, hint=idle.hint + THEN_RESUME_TOPIC)
+        except (CleanerIdle, _SourceGone) as why_not:
+            hint = why_not.hint + THEN_RESUME_TOPIC
+            return Refused(reason=StopReason.BUILD, message=why_not.message, hint=hint)
         except BrokerRefused as refused:
             return _refused(client, topic, refused)
         seconds = (time_of_day() - began).total_seconds()
@@ -185,20 +205,22 @@ class Builds:
         self,
         key: MirrorPartition,
         topic_id: str,
-        phase: BuildPhase,
+        phases: tuple[BuildPhase, BuildPhase | None],
         changes: Callable[[Mapping[str, str]], Mapping[str, str | None]],
     ) -> bool:
-        """Of the topic that it began with, and as its holder only: from this phase to the next. On return brokers show
-        it: a plan must not be made by the former settings. False: it is another topic by now."""
+        """From one phase to the other, as the topic's holder only. On return brokers show it: nothing is planned by the
+        former settings. False: it is another topic by now, or somebody else has changed its settings."""
+        before, after = phases
 
         async def change() -> bool:
             while True:
-                snapshot = await self._clusters.observe_link(key.link, [key.source_topic])
+                snapshot = await self._observe(key)
                 target = snapshot.targets.get(key.target_topic)
                 if target is None or target.topic_id != topic_id:
                     return False
-                if _phase(snapshot) is not phase:
-                    return True
+                phase = phase_of(target.config.own)
+                if phase is not before:
+                    return phase is after
                 if not self._roles.holds(key.link):
                     raise ClusterUnreachable(f"the run's lease of link {key.link} is over")
                 ledger = self._roles.ledgers.of(key.link)
@@ -210,7 +232,16 @@ class Builds:
         return await self._again(change, key)
 
     async def _observe(self, key: MirrorPartition) -> LinkSnapshot:
-        return await self._again(lambda: self._clusters.observe_link(key.link, [key.source_topic]), key)
+        snapshot = await self._clusters.observe_link(key.link, [key.source_topic])
+        if not snapshot.sources:
+            words = (
+                f"the source has no topic {key.source_topic} any more, like which {key.target_topic} is to be"
+            )
+            raise _SourceGone(words, hint=f"exclude topic {key.source_topic}, or create it again")
+        for target in snapshot.targets.values():
+            if target.config.problem is not None:  # they tell nothing of how far it is
+                raise ClusterUnreachable(target.config.problem)
+        return snapshot
 
     async def _again(self, do: Callable[[], Awaitable[T]], key: MirrorPartition) -> T:
         """Until the cluster has answered; what it refuses for good is raised."""
@@ -246,13 +277,6 @@ class Builds:
                 target_topic=key.target_topic,
             )
         )
-
-
-def _phase(snapshot: LinkSnapshot) -> BuildPhase | None:
-    """Of a target that is gone nothing is to be changed."""
-    if not snapshot.sources or not snapshot.targets:
-        return None
-    return build_phase(snapshot, snapshot.sources[0])
 
 
 def _refused(client: ClusterClient, topic: str, refused: BrokerRefused) -> Refused:

@@ -38,7 +38,7 @@ from heliograph.controller.recorded import Recorded, Remirroring
 from heliograph.controller.remirror_cost import NO_IDS, begin_again, lost_in, lost_of, set_by_hand
 from heliograph.controller.restart import Restart
 from heliograph.controller.snapshot import LinkSnapshot
-from heliograph.controller.verdict import creation_shape
+from heliograph.controller.verdict import creation_shape, is_being_built
 from heliograph.model.admission import AS_THEY_ARE, Refused
 from heliograph.model.clock import clock_of_waits, time_of_day
 from heliograph.model.command import Command, Outcome
@@ -219,6 +219,11 @@ class Remirror:
         if not target.topic_id:
             raise Unwanted(NO_IDS)
         source = snapshot.sources[0]
+        if is_being_built(source):  # the new one would be given the settings of that build
+            raise Unwanted(
+                f"the source topic {source.name} is being built by another mirror itself",
+                hint=f"wait for topic_built of the mirror into {snapshot.link.source!r}",
+            )
         beyond = {
             number: await read_span(self._clusters.target(key.link), TopicPartition(target.name, number))
             for number in range(len(source.partitions), target.partitions)
