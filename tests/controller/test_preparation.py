@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.properties import parse_properties
 from heliograph.controller import preparation
 from heliograph.controller.act import Made
+from heliograph.controller.build_settings import with_build
 from heliograph.controller.plan import CreateTopic, Plan
 from heliograph.controller.preparation import prepare
 from heliograph.model.errors import BrokerRefused, ClusterUnreachable, Disconnected, ProtocolError
+from heliograph.model.hints import REMIRROR
 from heliograph.model.occurrence_log import logged
 from heliograph.model.states import StopReason
 
-from .observed import LINK, partition, snapshot, source_sight, source_topic
+from .observed import (
+    LINK,
+    config,
+    partition,
+    snapshot,
+    source_sight,
+    source_topic,
+)
 from .played import FakeClusters, observed
 
+TARGET = cast(ClusterClient, SimpleNamespace(properties=parse_properties({"bootstrap.servers": "nyc:9092"})))
 TOPICS = [source_topic(name, [source_sight(0, 10)] * 2) for name in ("orders", "payments")]
 
 
@@ -33,7 +47,7 @@ class Creations:
         self.warnings: tuple[str, ...] = ()
 
     async def create(self, target: ClusterClient, creation: CreateTopic) -> Made:
-        assert str(target) == "the target of sf-to-nyc"
+        assert target is TARGET
         self.made.append(creation.topic)
         if creation.topic in self.problems:
             raise self.problems[creation.topic]
@@ -48,7 +62,7 @@ def prepared(
     mirrored: tuple[str, ...] = (),
 ) -> Plan:
     monkeypatch.setattr(preparation, "create", (creations or Creations()).create)
-    clusters.targets = {LINK.name: "the target of sf-to-nyc"}
+    clusters.targets = {LINK.name: TARGET}
     _, todo = asyncio.run(prepare(clusters.made, LINK.name, logged(), mirrored))
     return todo
 
@@ -142,6 +156,44 @@ def test_a_topic_that_somebody_else_has_created_meanwhile_is_mirrored_and_no_cre
     assert [c.topic for c in todo.creations] == ["payments"]
     assert (len(todo.copies), todo.refusals) == (4, ())
     assert "created topic orders" not in caplog.text
+
+
+# -- compacted topics
+
+
+COMPACT = {"cleanup.policy": "compact"}
+COMPACTED = source_topic(sights=[source_sight(0, 10)], config=config(COMPACT))
+
+
+def settings_on_the_target(own: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    async def describe(_client: ClusterClient, topics: list[str]) -> dict[str, TopicConfig]:
+        return dict.fromkeys(topics, config(own))
+
+    monkeypatch.setattr(preparation, "describe_topic_configs", describe)
+
+
+def test_fillers_never_go_into_a_topic_that_somebody_else_has_created_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings_on_the_target({"cleanup.policy": "delete"}, monkeypatch)
+    creations = Creations()
+    creations.there = {"orders"}
+    todo = prepared(FakeClusters(snapshot(COMPACTED)), creations, monkeypatch=monkeypatch)
+    assert todo.copies == ()
+    (refusal,) = todo.refusals
+    assert refusal.why.reason is StopReason.BUILD
+    assert REMIRROR in refusal.why.hint
+
+
+def test_a_topic_that_a_driver_before_us_has_created_to_build_it_is_built(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings_on_the_target(with_build(COMPACT), monkeypatch)
+    creations = Creations()
+    creations.there = {"orders"}
+    todo = prepared(FakeClusters(snapshot(COMPACTED)), creations, monkeypatch=monkeypatch)
+    assert [copy.spec.builds for copy in todo.copies] == [True]
+    assert todo.refusals == ()
 
 
 def test_other_links_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
