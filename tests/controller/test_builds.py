@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from heliograph.controller import build_changes
 from heliograph.controller import builds as module
 from heliograph.controller.build_settings import BuildPhase, cleaning_changes, phase_of, with_build
 from heliograph.controller.cleaning import CleanerIdle
@@ -26,6 +27,14 @@ COMPACT = {"cleanup.policy": "compact"}
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TRY_AGAIN_S", 0.01)
+
+
+@pytest.fixture(autouse=True)
+def _any_settings_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def taken(*_: object, **__: object) -> None:
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(build_changes, "alter_topic_configs", taken)
 
 
 def compacted(own: dict[str, str]) -> PlayedTopic:

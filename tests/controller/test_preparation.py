@@ -13,7 +13,7 @@ import pytest
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.properties import parse_properties
-from heliograph.controller import preparation
+from heliograph.controller import build_changes, preparation
 from heliograph.controller.act import Made
 from heliograph.controller.build_settings import with_build
 from heliograph.controller.plan import CreateTopic, Plan
@@ -22,14 +22,17 @@ from heliograph.model.errors import BrokerRefused, ClusterUnreachable, Disconnec
 from heliograph.model.hints import REMIRROR
 from heliograph.model.occurrence_log import logged
 from heliograph.model.states import StopReason
+from heliograph.wire.error_codes import ErrorCode
 
 from .observed import (
     LINK,
     config,
+    mirrored_sight,
     partition,
     snapshot,
     source_sight,
     source_topic,
+    target_topic,
 )
 from .played import FakeClusters, observed
 
@@ -165,17 +168,37 @@ COMPACT = {"cleanup.policy": "compact"}
 COMPACTED = source_topic(sights=[source_sight(0, 10)], config=config(COMPACT))
 
 
-def settings_on_the_target(own: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    async def describe(_client: ClusterClient, topics: list[str]) -> dict[str, TopicConfig]:
-        return dict.fromkeys(topics, config(own))
+class Settings:
+    """Of topics that are on the target. `refused`: what the next changes are refused with."""
 
-    monkeypatch.setattr(preparation, "describe_topic_configs", describe)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **own: str) -> None:
+        self.own = {name.replace("_", "."): value for name, value in own.items()}
+        self.refused: list[BrokerRefused | Disconnected] = []
+        self.tried: list[Mapping[str, str | None]] = []
+        monkeypatch.setattr(preparation, "describe_topic_configs", self.describe)
+        monkeypatch.setattr(build_changes, "alter_topic_configs", self.alter)
+
+    async def describe(self, _client: ClusterClient, topics: list[str]) -> dict[str, TopicConfig]:
+        return dict.fromkeys(topics, config(self.own))
+
+    async def alter(
+        self,
+        _client: ClusterClient,
+        topic: str,
+        changes: Mapping[str, str | None],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        assert (topic, validate_only) == ("orders", True)
+        self.tried.append(changes)
+        if self.refused:
+            raise self.refused.pop(0)
 
 
 def test_fillers_never_go_into_a_topic_that_somebody_else_has_created_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    settings_on_the_target({"cleanup.policy": "delete"}, monkeypatch)
+    Settings(monkeypatch, cleanup_policy="delete")
     creations = Creations()
     creations.there = {"orders"}
     todo = prepared(FakeClusters(snapshot(COMPACTED)), creations, monkeypatch=monkeypatch)
@@ -188,12 +211,46 @@ def test_fillers_never_go_into_a_topic_that_somebody_else_has_created_meanwhile(
 def test_a_topic_that_a_driver_before_us_has_created_to_build_it_is_built(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    settings_on_the_target(with_build(COMPACT), monkeypatch)
-    creations = Creations()
-    creations.there = {"orders"}
+    settings, creations = Settings(monkeypatch), Creations()
+    settings.own, creations.there = with_build(COMPACT), {"orders"}
     todo = prepared(FakeClusters(snapshot(COMPACTED)), creations, monkeypatch=monkeypatch)
     assert [copy.spec.builds for copy in todo.copies] == [True]
     assert todo.refusals == ()
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (ErrorCode.POLICY_VIOLATION, "alter.config.policy.class.name"),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "--operation AlterConfigs"),
+    ],
+)
+@pytest.mark.parametrize("there", [True, False])
+def test_a_topic_whose_settings_could_not_be_changed_is_not_filled(
+    monkeypatch: pytest.MonkeyPatch, code: ErrorCode, says: str, there: bool
+) -> None:
+    settings = Settings(monkeypatch)
+    settings.refused = [BrokerRefused("no", code=code)]
+    sight = mirrored_sight(source_end=10, target_end=5)
+    topic = source_topic(sights=[sight if there else source_sight(0, 10)], config=config(COMPACT))
+    targets = [target_topic(own=with_build(COMPACT))] if there else []
+    todo = prepared(FakeClusters(snapshot(topic, targets=targets)), monkeypatch=monkeypatch)
+    assert todo.copies == ()
+    (refusal,) = todo.refusals
+    assert refusal.why.reason is StopReason.BUILD
+    assert says in refusal.why.hint
+
+
+def test_both_changes_are_tried_and_a_broker_that_does_not_answer_refuses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = Settings(monkeypatch)
+    settings.refused = [Disconnected("away")]
+    todo = prepared(FakeClusters(snapshot(COMPACTED)), monkeypatch=monkeypatch)
+    assert len(todo.copies) == 1
+    first, last = settings.tried
+    assert first == COMPACT
+    assert last["segment.ms"] is None
 
 
 def test_other_links_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

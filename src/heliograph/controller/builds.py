@@ -18,16 +18,17 @@ from typing import TypeVar
 
 from heliograph.cluster.admin import alter_topic_configs
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.grants import Resource, Right, grant_line
 from heliograph.controller.board import Board
+from heliograph.controller.build_changes import refused_change
 from heliograph.controller.build_settings import BuildPhase, cleaning_changes, last_changes, phase_of
 from heliograph.controller.cleaning import CleanerIdle, Cleaning
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.plan import Plan, RefusePartition
+from heliograph.controller.recorded import NOTHING_RECORDED
 from heliograph.controller.restart import Restart
 from heliograph.controller.snapshot import LinkSnapshot
-from heliograph.controller.verdict import refuse_build, shape_for
+from heliograph.controller.verdict import final_configs, refuse_build
 from heliograph.model.admission import Refused
 from heliograph.model.clock import time_of_day
 from heliograph.model.errors import (
@@ -192,7 +193,7 @@ class Builds:
             hint = why_not.hint + THEN_RESUME_TOPIC
             return Refused(reason=StopReason.BUILD, message=why_not.message, hint=hint)
         except BrokerRefused as refused:
-            return _refused(client, topic, refused)
+            return refused_change(client, topic, refused)
         seconds = (time_of_day() - began).total_seconds()
         self._tell(
             Event.TOPIC_BUILT,
@@ -224,8 +225,8 @@ class Builds:
                 if not self._roles.holds(key.link):
                     raise ClusterUnreachable(f"the run's lease of link {key.link} is over")
                 ledger = self._roles.ledgers.of(key.link)
-                by_hand = ledger.recorded.set_by_hand(key.target_topic) if ledger is not None else {}
-                final = {**shape_for(snapshot, snapshot.sources[0]).configs, **by_hand}
+                recorded = ledger.recorded if ledger is not None else NOTHING_RECORDED
+                final = final_configs(snapshot, snapshot.sources[0], recorded)
                 await self._alter(self._clusters.target(key.link), key.target_topic, changes(final))
                 await asyncio.sleep(SHOWN_S)
 
@@ -277,20 +278,6 @@ class Builds:
                 target_topic=key.target_topic,
             )
         )
-
-
-def _refused(client: ClusterClient, topic: str, refused: BrokerRefused) -> Refused:
-    denied = ErrorCode.denies(refused.code)
-    hint = (
-        grant_line(client.properties, Right.ALTER_CONFIGS, Resource.TOPIC, (topic,))
-        if denied
-        else refused.hint
-    )
-    return Refused(
-        reason=StopReason.BUILD,
-        message=f"the compacted topic {topic} cannot be built: {refused.message}",
-        hint=f"{hint or 'see the broker log'}{THEN_RESUME_TOPIC}",
-    )
 
 
 def _report(task: asyncio.Task[None]) -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 
 from heliograph.cluster.admin import describe_topic_configs
+from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import ClusterClient
 from heliograph.controller.act import create
+from heliograph.controller.build_changes import try_changes
 from heliograph.controller.build_settings import BuildPhase, phase_of
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.plan import CreateTopic, HeldBy, Plan, RefusePartition, plan
 from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
 from heliograph.controller.recorded_plan import gone_since
 from heliograph.controller.snapshot import LinkSnapshot
+from heliograph.controller.verdict import final_configs
 from heliograph.model.admission import Refused
 from heliograph.model.clock import time_of_day
 from heliograph.model.errors import ProtocolError, RequestFailed
@@ -22,6 +26,8 @@ from heliograph.model.hints import AFRESH, RESUME_TOPIC, THEN_RESUME_TOPIC
 from heliograph.model.occurrence import Occurrence
 from heliograph.model.outbox import Outbox
 from heliograph.model.states import StopReason
+
+TRIED_AT_ONCE = 16
 
 
 async def prepare(
@@ -62,6 +68,7 @@ async def prepare(
             outbox.put(_created(creation, gone_since(recorded, creation.topic)))
         elif creation.builds and (why := await _not_ours(clusters.target(link), creation)) is not None:
             failed[creation.topic] = why
+    failed |= await _not_to_be_built(clusters.target(link), snapshot, recorded, _without(todo, failed))
     failed |= {
         each.partition.target_topic: _deleted(each.partition.target_topic)
         for each in todo.awaited
@@ -86,6 +93,22 @@ async def _not_ours(client: ClusterClient, creation: CreateTopic) -> Refused | N
         " other settings (auto.create.topics.enable?)",
         hint=f"keep clients off; {AFRESH}",
     )
+
+
+async def _not_to_be_built(
+    client: ClusterClient, snapshot: LinkSnapshot, recorded: Recorded, todo: Plan
+) -> dict[str, Refused]:
+    """Topics whose settings the target will not let us change when they are filled, and why."""
+    built = {copy.spec.partition.source_topic for copy in todo.copies if copy.spec.builds}
+    finals = {
+        snapshot.link.target_topic(topic.name): final_configs(snapshot, topic, recorded)
+        for topic in snapshot.sources
+        if topic.name in built
+    }
+    answers = await at_most(
+        TRIED_AT_ONCE, [partial(try_changes, client, name, final) for name, final in finals.items()]
+    )
+    return {name: why for name, why in zip(finals, answers, strict=True) if why is not None}
 
 
 def _created(creation: CreateTopic, gone: str | None) -> Occurrence:

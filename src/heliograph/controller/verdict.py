@@ -37,6 +37,12 @@ def shape_for(snapshot: LinkSnapshot, topic: SourceTopic) -> TargetShape:
     )
 
 
+def final_configs(snapshot: LinkSnapshot, topic: SourceTopic, recorded: Recorded) -> dict[str, str]:
+    """What its target topic has in the end, when it is built: what somebody had set before it was made anew, too."""
+    by_hand = recorded.set_by_hand(snapshot.link.target_topic(topic.name))
+    return {**shape_for(snapshot, topic).configs, **by_hand}
+
+
 def creation_shape(snapshot: LinkSnapshot, topic: SourceTopic) -> TargetShape:
     """How it is created: one that is compacted is built first (build_settings.py)."""
     shape = shape_for(snapshot, topic)
