@@ -8,7 +8,7 @@ import pytest
 
 from heliograph.controller import build_changes
 from heliograph.controller import builds as module
-from heliograph.controller.build_settings import BuildPhase, cleaning_changes, phase_of, with_build
+from heliograph.controller.build_settings import KEEP_OFF, BuildPhase, cleaning_changes, phase_of, with_build
 from heliograph.controller.cleaning import CleanerIdle
 from heliograph.model.command import Outcome, Wish
 from heliograph.model.errors import BrokerRefused, Disconnected
@@ -79,6 +79,8 @@ async def test_a_topic_is_cleaned_when_all_its_partitions_are_filled() -> None:
         assert scene.topic.own["cleanup.policy"] == "compact"
         assert "segment.ms" not in scene.topic.own
         assert scene.outbox.counts[Event.TOPIC_FILLED] == scene.outbox.counts[Event.TOPIC_BUILT] == 1
+        (told,) = [each.message for each in scene.outbox.last if each.code is Event.TOPIC_FILLED]
+        assert told.endswith(KEEP_OFF)
 
 
 async def test_who_takes_over_a_topic_that_is_being_cleaned_goes_on() -> None:

@@ -15,7 +15,7 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.properties import parse_properties
 from heliograph.controller import build_changes, preparation
 from heliograph.controller.act import Made
-from heliograph.controller.build_settings import with_build
+from heliograph.controller.build_settings import KEEP_OFF, with_build
 from heliograph.controller.plan import CreateTopic, Plan
 from heliograph.controller.preparation import prepare
 from heliograph.model.errors import BrokerRefused, ClusterUnreachable, Disconnected, ProtocolError
@@ -239,6 +239,18 @@ def test_a_topic_whose_settings_could_not_be_changed_is_not_filled(
     (refusal,) = todo.refusals
     assert refusal.why.reason is StopReason.BUILD
     assert says in refusal.why.hint
+
+
+def test_who_creates_a_topic_to_build_it_says_that_consumers_must_keep_off(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    Settings(monkeypatch)
+    prepared(FakeClusters(snapshot(COMPACTED, TOPICS[1])), monkeypatch=monkeypatch)
+    assert [KEEP_OFF in each.message for each in caplog.records if "created topic" in each.message] == [
+        True,
+        False,
+    ]
 
 
 def test_both_changes_are_tried_and_a_broker_that_does_not_answer_refuses_nothing(

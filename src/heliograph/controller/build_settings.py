@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+KEEP_OFF = "keep consumers off until topic_built"  # they would read fillers, and look-ups by time are wrong
 POLICY = "cleanup.policy"
 COMPACT = "compact"
 # A number that nobody sets by hand: it shows that the topic is being built. It must be above 0, and far below the ten

@@ -20,7 +20,13 @@ from heliograph.cluster.admin import alter_topic_configs
 from heliograph.cluster.client import ClusterClient
 from heliograph.controller.board import Board
 from heliograph.controller.build_changes import refused_change
-from heliograph.controller.build_settings import BuildPhase, cleaning_changes, last_changes, phase_of
+from heliograph.controller.build_settings import (
+    KEEP_OFF,
+    BuildPhase,
+    cleaning_changes,
+    last_changes,
+    phase_of,
+)
 from heliograph.controller.cleaning import CleanerIdle, Cleaning
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.link_roles import LinkRoles
@@ -176,9 +182,8 @@ class Builds:
                 if why is not None:
                     return why
                 await self._again(cleaning.prepare, keys[0])
-                self._tell(
-                    Event.TOPIC_FILLED, keys[0], "all offsets are filled; brokers remove the fillers now"
-                )
+                words = f"all offsets are filled; brokers remove the fillers now: {KEEP_OFF}"
+                self._tell(Event.TOPIC_FILLED, keys[0], words)
                 if not await self._change(
                     keys[0], target.topic_id, (BuildPhase.FILLING, BuildPhase.CLEANING), cleaning_changes
                 ):

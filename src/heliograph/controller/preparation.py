@@ -11,7 +11,7 @@ from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import ClusterClient
 from heliograph.controller.act import create
 from heliograph.controller.build_changes import try_changes
-from heliograph.controller.build_settings import BuildPhase, phase_of
+from heliograph.controller.build_settings import KEEP_OFF, BuildPhase, phase_of
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.plan import CreateTopic, HeldBy, Plan, RefusePartition, plan
 from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
@@ -114,10 +114,12 @@ async def _not_to_be_built(
 def _created(creation: CreateTopic, gone: str | None) -> Occurrence:
     """`gone`: what to say of one that was there before."""
     words = f"created topic {creation.topic} ({creation.shape.partitions} partitions)"
+    if creation.builds:
+        words += f", which is compacted and is filled first: {KEEP_OFF}"
     return Occurrence(
         at=time_of_day(),
         code=Event.TOPIC_CREATED,
-        message=f"{words}: {gone}" if gone else words,
+        message=f"{words}; {gone}" if gone else words,
         link=creation.link,
         target_topic=creation.topic,
     )
