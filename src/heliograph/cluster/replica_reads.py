@@ -62,7 +62,11 @@ async def read_replica_batches(
         found += came
         first_offset = came[-1][0].next_offset
     wanted = [each for each in found if each[0].base_offset < next_offset]
-    return Batches(headers=tuple(each[0] for each in wanted), views=tuple(each[1] for each in wanted))
+    return Batches(
+        headers=tuple(each[0] for each in wanted),
+        views=tuple(each[1] for each in wanted),
+        read_to=found[-1][0].next_offset if found else -1,
+    )
 
 
 async def _fetch(

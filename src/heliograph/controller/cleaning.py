@@ -2,27 +2,24 @@
 
     highest filler of each partition ─▶ is it still there? asked of every replica, again and again ─▶ clean
 
-Cleaners go through a log from its start: when the highest filler is gone, all are. Where it is not known, by a run that
-has taken over, each replica is searched for one (copier/find_filler.py). Which brokers have a replica is read anew each
-time: one that was added meanwhile must be clean, too. Reads only.
+How a replica is asked: replica_fillers.py. Which brokers have one is read anew each time: one that was added meanwhile
+must be clean, too. A replica that is clean is not asked again before the others of its partition are; then all are once
+more. Reads only.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 from heliograph.cluster.admin import read_broker_configs
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.log_reads import Batches, read_span
-from heliograph.cluster.replica_reads import read_log_sizes, read_replica_batches, read_replicas
-from heliograph.copier.find_filler import last_filler
-from heliograph.copier.questions import ReadTargetBatches
+from heliograph.cluster.replica_reads import read_log_sizes, read_replicas
+from heliograph.controller.replica_fillers import ReplicaFillers
 from heliograph.model.clock import Clock, clock_of_waits
 from heliograph.model.errors import BrokerRefused, HeliographError
 from heliograph.model.partition import TopicPartition
-from heliograph.wire.filler import last_filler_offset
-from heliograph.wire.kernels.loading import Kernels, loaded, wait
 
 LOOK_S = 0.5
 STILL_LIMIT_S = 600.0  # brokers clean one log after the other, and look for work every 15 s
@@ -52,7 +49,9 @@ class Cleaning:
         self._wheres = [TopicPartition(topic, number) for number in range(partitions)]
         self._topic = topic
         self._clock = clock
-        self._highest: dict[TopicPartition, int] = {}  # fillers that were seen
+        self._fillers = ReplicaFillers(client)
+        self._left = list(self._wheres)  # partitions that are not clean on all replicas
+        self._clean: defaultdict[TopicPartition, set[int]] = defaultdict(set)  # which of them are
 
     async def prepare(self) -> None:
         """The highest filler of each partition, by its leader. `CleanerIdle` where a broker's cleaner is off."""
@@ -61,7 +60,7 @@ class Cleaning:
         for where in self._wheres:
             leader = self._client.leader(where)
             if leader is not None:
-                await self._search(where, leader.node)
+                await self._fillers.find(where, leader.node)
 
     async def until_clean(self, show: Shown) -> bool:
         """False: it is another topic by now."""
@@ -76,7 +75,7 @@ class Cleaning:
                 await self._check_cleaners(nodes)
                 checked = True
             unclean = await self._unclean(replicas, show)
-            if not unclean:
+            if not self._left:
                 return True
             now_sizes = [await self._sizes(node) for node in nodes]
             if now_sizes != sizes:
@@ -90,48 +89,21 @@ class Cleaning:
             await asyncio.sleep(LOOK_S)
 
     async def _unclean(self, replicas: Mapping[int, tuple[int, ...]], show: Shown) -> set[int]:
-        """Brokers that hold a filler of the topic."""
+        """Brokers that hold a filler of the topic, as far as they were asked."""
         found: set[int] = set()
-        for where in self._wheres:
+        for where in self._left:
             nodes = replicas.get(where.partition, ())
-            dirty = {node for node in nodes if await self._holds_filler(where, node)}
-            show(where.partition, len(nodes) - len(dirty))
-            found |= dirty
+            clean = self._clean[where] & set(nodes)
+            asked = [node for node in nodes if node not in clean]
+            clean |= {node for node in asked if not await self._fillers.are_left(where, node)}
+            show(where.partition, len(clean))
+            found |= set(nodes) - clean
+            if 0 < len(nodes) == len(clean) == len(asked):
+                self._left = [each for each in self._left if each != where]
+            # All are clean, but not by one look: then all are asked once more. One that was clean may have lost its
+            # disk since, and have copied the fillers of another.
+            self._clean[where] = clean if len(clean) < len(nodes) else set()
         return found
-
-    async def _holds_filler(self, where: TopicPartition, node: int) -> bool:
-        at = self._highest.get(where)
-        if at is None:
-            return await self._search(where, node) is not None
-        batches = await read_replica_batches(self._client, node, where, at, at + 1)
-        kernels = await self._kernels()
-        fillers = (
-            last_filler_offset(kernels, header, view, first_offset=at)
-            for header, view in zip(batches.headers, batches.views, strict=True)
-        )
-        return any(offset is not None for offset in fillers)
-
-    async def _kernels(self) -> Kernels:
-        kernels = loaded()
-        return kernels if kernels is not None else await asyncio.to_thread(wait)
-
-    async def _search(self, where: TopicPartition, node: int) -> int | None:
-        span = await read_span(self._client, where)
-        searching = last_filler(await self._kernels(), span.start, span.high_watermark)
-        answer: Batches | None = None
-        while True:
-            try:
-                question = searching.send(answer)
-            except StopIteration as found:
-                offset: int | None = found.value
-                break
-            assert isinstance(question, ReadTargetBatches)
-            answer = await read_replica_batches(
-                self._client, node, where, question.first_offset, question.next_offset
-            )
-        if offset is not None:
-            self._highest[where] = max(offset, self._highest.get(where, offset))
-        return offset
 
     async def _check_cleaners(self, nodes: Iterable[int]) -> None:
         """A broker that does not say is asked by its deeds."""
