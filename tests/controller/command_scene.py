@@ -14,7 +14,7 @@ from heliograph.cluster.properties import parse_properties
 from heliograph.controller.act import Made
 from heliograph.controller.board import Board
 from heliograph.controller.builds import Builds
-from heliograph.controller.cleaning import CleanerIdle, Cleaning, Shown
+from heliograph.controller.cleaning import CleanerIdle, Cleaning, Shown, Waits
 from heliograph.controller.commands import Commands
 from heliograph.controller.lane_keeper import LaneKeeper
 from heliograph.controller.ledger import Ledger
@@ -149,17 +149,18 @@ class PlayedTopic(FakeClusters):
 
 
 class PlayedCleaning:
-    def __init__(self, cleaned: asyncio.Event, idle: list[CleanerIdle]) -> None:
-        self._cleaned, self._idle = cleaned, idle
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
 
     async def prepare(self) -> None:
         await asyncio.sleep(0)
 
-    async def until_clean(self, show: Shown) -> bool:
+    async def until_clean(self, show: Shown, waits: Waits) -> bool:
         show(0, 1)
-        if self._idle:
-            raise self._idle.pop(0)
-        await self._cleaned.wait()
+        waits(self._scene.waits_for)
+        if self._scene.idle:
+            raise self._scene.idle.pop(0)
+        await self._scene.cleaned.wait()
         return True
 
 
@@ -183,6 +184,7 @@ class Scene:
         self.restart = Restart(self.board, self.keeper, lambda keys: self.builds.clean(keys))
         self.cleaned = asyncio.Event()  # brokers have removed all fillers
         self.idle: list[CleanerIdle] = []  # what the next waits for that end with
+        self.waits_for: str | None = None
         self.builds = Builds(
             self.topic.made,
             self.roles,
@@ -190,7 +192,7 @@ class Scene:
             self.restart,
             self.outbox,
             alter=self.topic.alter,
-            make_cleaning=lambda *_: cast(Cleaning, PlayedCleaning(self.cleaned, self.idle)),
+            make_cleaning=lambda *_: cast(Cleaning, PlayedCleaning(self)),
         )
         self.clear_in_s = 0.0
         self.remirror = Remirror(

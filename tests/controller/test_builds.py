@@ -83,6 +83,20 @@ async def test_a_topic_is_cleaned_when_all_its_partitions_are_filled() -> None:
         assert told.endswith(KEEP_OFF)
 
 
+async def test_what_brokers_are_waited_for_is_told_and_shown() -> None:
+    scene = Scene(topic=compacted({**with_build(COMPACT), **COMPACT}))
+    scene.waits_for = "broker 2 does not answer"
+    async with scene:
+        await scene.until(lambda: scene.board.rows[partition(1)].trouble is not None)
+        row = scene.board.rows[partition(1)]
+        assert (row.trouble, row.event) == ("broker 2 does not answer", Event.NOT_CLEANED)
+        (told,) = [each.message for each in scene.outbox.last if each.code is Event.NOT_CLEANED]
+        assert told == "link sf-to-nyc: topic orders: broker 2 does not answer"
+        scene.cleaned.set()
+        await scene.until(lambda: scene.is_held(1))
+        assert scene.board.rows[partition(1)].trouble is None
+
+
 async def test_who_takes_over_a_topic_that_is_being_cleaned_goes_on() -> None:
     building = with_build(COMPACT)
     scene = Scene(topic=compacted({**building, **cleaning_changes(COMPACT)}), elect=False)  # type: ignore[dict-item]

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 from kafka.protocol.metadata import MetadataResponse
 
 from heliograph.cluster.admin import call_any
@@ -94,20 +93,3 @@ async def _fetch(
     raise_for(fetched.error, what)
     with unpacking(what):
         return list(split_batches(fetched.records))
-
-
-async def read_log_sizes(client: ClusterClient, node: int, topic: str, partitions: int) -> dict[int, int]:
-    """By partition, how many bytes this broker's copy has. Needs DESCRIBE on the cluster."""
-    asked = DescribeLogDirsRequest.DescribableLogDirTopic(topic=topic, partitions=list(range(partitions)))
-    response = await client.call(node, DescribeLogDirsRequest(topics=[asked]), DescribeLogDirsResponse)
-    what = f"sizes of topic {topic} at broker {node}"
-    with unpacking(what):
-        for result in response.results:
-            raise_for(int(result.error_code), what)
-        return {
-            each.partition_index: int(each.partition_size)
-            for result in response.results
-            for found in result.topics
-            if found.name == topic
-            for each in found.partitions
-        }

@@ -193,6 +193,13 @@ class Board:
         if row is not None and row.aligning is not None and row.lane is None:
             self._put(row._replace(aligning=row.aligning._replace(replicas_clean=replicas)))
 
+    def waits_for_brokers(self, partitions: Iterable[MirrorPartition], trouble: str | None) -> None:
+        """Those that are cleaned. None: brokers are at work."""
+        for row in [self.rows[key] for key in partitions if key in self.rows]:
+            if row.state is PartitionState.ALIGNING and row.lane is None:
+                event = Event.NOT_CLEANED if trouble is not None else None
+                self._put(row._replace(trouble=trouble, event=event))
+
     def lane_waits(self, partitions: Iterable[MirrorPartition], trouble: str, hint: str) -> None:
         """Their lane has not come up yet; what stopped keeps its own words."""
         self._tell(partitions, trouble, hint)

@@ -12,6 +12,7 @@ so that nothing but the built part is compacted.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -27,7 +28,7 @@ from heliograph.controller.build_settings import (
     last_changes,
     phase_of,
 )
-from heliograph.controller.cleaning import CleanerIdle, Cleaning
+from heliograph.controller.cleaning import CleanerIdle, CleanerWatch, Cleaning
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.plan import Plan, RefusePartition
@@ -90,6 +91,7 @@ class Builds:
         self._partitions: dict[Topic, list[MirrorPartition]] = {}
         self._tasks: dict[Topic, asyncio.Task[None]] = {}
         self._left_alone: set[Topic] = set()
+        self._watches: defaultdict[str, CleanerWatch] = defaultdict(CleanerWatch)  # by target cluster
 
     def ready(self, todo: Plan) -> None:
         """A link is ours and prepared: what was begun is ended."""
@@ -176,7 +178,8 @@ class Builds:
             phase = phase_of(target.config.own) if target is not None else None
             if target is None or phase is None:
                 return None
-            cleaning = self._make_cleaning(client, topic, target.topic_id, len(keys))
+            watch = self._watches[self._clusters.link(link).target]
+            cleaning = self._make_cleaning(client, topic, target.topic_id, len(keys), watch)
             if phase is BuildPhase.FILLING:
                 why = refuse_build(snapshot, snapshot.sources[0])
                 if why is not None:
@@ -188,9 +191,7 @@ class Builds:
                     keys[0], target.topic_id, (BuildPhase.FILLING, BuildPhase.CLEANING), cleaning_changes
                 ):
                     return None
-            if not await self._again(
-                lambda: cleaning.until_clean(lambda n, clean: self._show(keys, n, clean)), keys[0]
-            ):
+            if not await self._again(lambda: self._look(keys, target.topic_id, cleaning), keys[0]):
                 return None
             if not await self._change(keys[0], target.topic_id, (BuildPhase.CLEANING, None), last_changes):
                 return None
@@ -206,6 +207,20 @@ class Builds:
             f"it is clean on every replica after {seconds:.0f} s, and like {source_topic}",
         )
         return None
+
+    async def _look(self, keys: Sequence[MirrorPartition], topic_id: str, cleaning: Cleaning) -> bool:
+        """Until it is clean. False: it is another topic by now, or gone."""
+        target = (await self._observe(keys[0])).targets.get(keys[0].target_topic)
+        if target is None or target.topic_id != topic_id:
+            return False
+        return await cleaning.until_clean(
+            lambda partition, clean: self._show(keys, partition, clean), lambda words: self._wait(keys, words)
+        )
+
+    def _wait(self, keys: Sequence[MirrorPartition], words: str | None) -> None:
+        self._board.waits_for_brokers(keys, words)
+        if words is not None:
+            self._tell(Event.NOT_CLEANED, keys[0], words)
 
     async def _change(
         self,

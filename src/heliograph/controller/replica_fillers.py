@@ -4,6 +4,8 @@ Cleaners go through a log from its start: when the highest filler is gone, all a
 has taken over, the replica is searched for one (copier/find_filler.py). What a replica does not show may hold fillers:
 one that was added, has lost its disk or has just started lags behind. A replica that is clean shows what comes behind
 the last filler: the marker that ended the filling, if nothing else.
+
+Whether a cleaner is at work on a replica shows in lower fillers that go, too: at STEPS offsets up to the highest one.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.filler import last_filler_offset
 from heliograph.wire.kernels.loading import Kernels, loaded, wait
 
+STEPS = 64
+
 
 class ReplicaFillers:
     """Of one topic."""
@@ -28,6 +32,8 @@ class ReplicaFillers:
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
         self._highest: dict[TopicPartition, int] = {}  # that were seen
+        self._first_offset: dict[TopicPartition, int] = {}  # of logs that were searched
+        self._steps: dict[tuple[TopicPartition, int], int] = {}  # how many of the offsets hold none any more
 
     async def find(self, where: TopicPartition, node: int) -> None:
         """The highest one, of a replica that nobody has cleaned yet: the others are asked for it."""
@@ -36,15 +42,30 @@ class ReplicaFillers:
     async def are_left(self, where: TopicPartition, node: int) -> bool:
         """Or may be: it does not show all of its log yet."""
         at = self._highest.get(where)
+        if at is not None:
+            return await self._holds(where, node, at)
         try:
-            return await (self._search(where, node) if at is None else self._holds(where, node, at))
+            return await self._search(where, node)
         except BrokerRefused as refused:
-            if refused.code != ErrorCode.OFFSET_OUT_OF_RANGE:
-                raise
-            return True
+            return _is_behind(refused)
+
+    async def are_fewer(self, where: TopicPartition, node: int) -> bool:
+        """Than when that was asked before; of a replica on which some are left."""
+        first, highest = self._first_offset.get(where), self._highest.get(where)
+        if first is None or highest is None:
+            return False
+        before = step = self._steps.get((where, node), 0)
+        while step < STEPS and not await self._holds(where, node, first + (highest - first) * step // STEPS):
+            step += 1
+        self._steps[where, node] = step
+        return step > before
 
     async def _holds(self, where: TopicPartition, node: int, at: int) -> bool:
-        batches = await read_replica_batches(self._client, node, where, at, at + 1)
+        """At this offset, or behind it in the same batch; or nothing that is there is shown yet."""
+        try:
+            batches = await read_replica_batches(self._client, node, where, at, at + 1)
+        except BrokerRefused as refused:
+            return _is_behind(refused)
         kernels = await _kernels()
         fillers = (
             last_filler_offset(kernels, header, view, first_offset=at)
@@ -54,6 +75,7 @@ class ReplicaFillers:
 
     async def _search(self, where: TopicPartition, node: int) -> bool:
         span = await read_span(self._client, where)
+        self._first_offset[where] = span.start
         searching = last_filler(await _kernels(), span.start, span.high_watermark)
         answer: Batches | None = None
         while True:
@@ -71,6 +93,13 @@ class ReplicaFillers:
         if offset is not None:
             self._highest[where] = max(offset, self._highest.get(where, offset))
         return offset is not None
+
+
+def _is_behind(refused: BrokerRefused) -> bool:
+    """It does not have the offset, or not yet."""
+    if refused.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+        raise refused
+    return True
 
 
 async def _kernels() -> Kernels:
