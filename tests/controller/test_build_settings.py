@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from heliograph.controller.build_settings import (
-    BuildPhase,
     cleaning_changes,
     is_compacted,
     last_changes,
     phase_of,
     with_build,
 )
+from heliograph.model.states import BuildPhase
 
 FINAL = {
     "cleanup.policy": "compact,delete",

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from heliograph.cluster.admin import TopicConfig
-from heliograph.controller.build_settings import BuildPhase, phase_of, with_build
+from heliograph.controller.build_settings import phase_of, with_build
 from heliograph.controller.plan import DEFAULT_MAX_MESSAGE_BYTES, Plan, plan
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, TargetTopic
 from heliograph.copier.target_takes import NO_TIME_LIMIT
@@ -18,7 +18,7 @@ from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.policy import DEFAULT_POLICY, Oversize, TopicPolicy
 from heliograph.model.producer_id import cluster_code, producer_id
-from heliograph.model.states import StopReason
+from heliograph.model.states import BuildPhase, StopReason
 
 from .observed import (
     LINK,

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from heliograph.controller.build_settings import BuildPhase
 from heliograph.controller.plan import (
     AwaitPartition,
     CleanPartition,
@@ -19,7 +18,7 @@ from heliograph.model.events import Event
 from heliograph.model.hints import hint_for
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.partition_status import Aligning, PartitionStatus
-from heliograph.model.states import BoundBy, PartitionState
+from heliograph.model.states import BoundBy, BuildPhase, PartitionState
 
 RATE_WINDOW_S = 5.0
 NOTHING = (0, 0)

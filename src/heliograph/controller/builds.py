@@ -21,13 +21,7 @@ from heliograph.cluster.admin import alter_topic_configs
 from heliograph.cluster.client import ClusterClient
 from heliograph.controller.board import Board
 from heliograph.controller.build_changes import refused_change
-from heliograph.controller.build_settings import (
-    KEEP_OFF,
-    BuildPhase,
-    cleaning_changes,
-    last_changes,
-    phase_of,
-)
+from heliograph.controller.build_settings import KEEP_OFF, cleaning_changes, last_changes, phase_of
 from heliograph.controller.cleaning import CleanerIdle, CleanerWatch, Cleaning
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.link_roles import LinkRoles
@@ -51,11 +45,10 @@ from heliograph.model.occurrence import Occurrence, of_stop
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.partition_status import PartitionStatus
-from heliograph.model.states import PartitionState, StopReason
+from heliograph.model.states import BuildPhase, PartitionState, StopReason
 from heliograph.wire.error_codes import ErrorCode
 
 T = TypeVar("T")
-FILLED = "filled"  # the phase of a partition's alignment that has nothing left to fill
 TRY_AGAIN_S = 2.0
 SHOWN_S = 0.2  # until all brokers show settings that were changed
 
@@ -106,11 +99,13 @@ class Builds:
             self._begin(topic)
 
     def report(self, row: PartitionStatus) -> None:
-        if row.aligning is None or row.aligning.phase != FILLED:
+        if row.aligning is None or row.aligning.phase != BuildPhase.FILLED:
             return
         topic = (row.partition.link, row.partition.target_topic)
         rows = [self._board.rows[key] for key in self._partitions.get(topic, ()) if key in self._board.rows]
-        if rows and all(each.aligning is not None and each.aligning.phase == FILLED for each in rows):
+        if rows and all(
+            each.aligning is not None and each.aligning.phase == BuildPhase.FILLED for each in rows
+        ):
             self._begin(topic)
 
     @asynccontextmanager

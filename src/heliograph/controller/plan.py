@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from heliograph.controller.build_settings import BuildPhase, phase_of
+from heliograph.controller.build_settings import phase_of
 from heliograph.controller.finding import Finding
 from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
 from heliograph.controller.recorded_plan import gone_since, paused_by, refuse_by_ledger
@@ -35,7 +35,7 @@ from heliograph.model.ledger import OWN_PREFIX, is_own_name
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.producer_id import cluster_code, producer_id
-from heliograph.model.states import StopReason
+from heliograph.model.states import BuildPhase, StopReason
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 TOPIC_NAME_LIMIT = 249

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from heliograph.cluster.grants import Resource, Right, gap_grant_lines, transactional_grant_line
 from heliograph.cluster.rights import try_deleting_records
-from heliograph.controller.build_settings import BuildPhase
 from heliograph.controller.finding import Finding, Side, listed
 from heliograph.controller.gap_filling import UNREAD, GapFilling, read_gap_filling
 from heliograph.controller.recorded import Recorded
@@ -21,7 +20,7 @@ from heliograph.controller.verdict import Aligned, aligned_targets, build_phase
 from heliograph.model.events import Severity
 from heliograph.model.fill_way import FillWay
 from heliograph.model.policy import OnLoss
-from heliograph.model.states import StopReason
+from heliograph.model.states import BuildPhase, StopReason
 from heliograph.wire.error_codes import ErrorCode
 
 FILLERS = (

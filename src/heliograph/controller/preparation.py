@@ -11,7 +11,7 @@ from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import ClusterClient
 from heliograph.controller.act import create
 from heliograph.controller.build_changes import try_changes
-from heliograph.controller.build_settings import KEEP_OFF, BuildPhase, phase_of
+from heliograph.controller.build_settings import KEEP_OFF, phase_of
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.plan import CreateTopic, HeldBy, Plan, RefusePartition, plan
 from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
@@ -25,7 +25,7 @@ from heliograph.model.events import Event
 from heliograph.model.hints import AFRESH, RESUME_TOPIC, THEN_RESUME_TOPIC
 from heliograph.model.occurrence import Occurrence
 from heliograph.model.outbox import Outbox
-from heliograph.model.states import StopReason
+from heliograph.model.states import BuildPhase, StopReason
 
 TRIED_AT_ONCE = 16
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 
-from heliograph.controller.build_settings import BuildPhase, is_compacted, phase_of, with_build
+from heliograph.controller.build_settings import is_compacted, phase_of, with_build
 from heliograph.controller.recorded import Recorded
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic
 from heliograph.controller.topic_config import TargetShape, shape_target
@@ -20,7 +20,7 @@ from heliograph.model.partition import MirrorPartition, TopicPartition
 from heliograph.model.policy import EARLIEST, OnLoss
 from heliograph.model.producer_id import producer_id
 from heliograph.model.start import LATEST
-from heliograph.model.states import StopReason
+from heliograph.model.states import BuildPhase, StopReason
 
 
 def shape_for(snapshot: LinkSnapshot, topic: SourceTopic) -> TargetShape:

@@ -13,7 +13,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from heliograph.controller.build_settings import KEEP_OFF, BuildPhase
+from heliograph.controller.build_settings import KEEP_OFF
 from heliograph.interface.cli import logs, output
 from heliograph.interface.cli.config_path import ConfigArgument, ConfigOption
 from heliograph.interface.config_file import find_config, read_settings
@@ -23,6 +23,7 @@ from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.policy import LinkPolicy
 from heliograph.model.settings import Settings
+from heliograph.model.states import BuildPhase
 
 if TYPE_CHECKING:
     from heliograph.controller.gap_filling import GapFilling
