@@ -35,10 +35,10 @@ async def try_changes(client: ClusterClient, topic: str, final: Mapping[str, str
 def refused_change(client: ClusterClient, topic: str, refused: BrokerRefused) -> Refused:
     if ErrorCode.denies(refused.code):
         hint = grant_line(client.properties, Right.ALTER_CONFIGS, Resource.TOPIC, (topic,))
+    elif refused.code == ErrorCode.POLICY_VIOLATION:
+        hint = "let the cluster (alter.config.policy.class.name) accept it"
     else:
-        hint = (
-            refused.hint or "let the cluster (alter.config.policy.class.name) accept it; see the broker log"
-        )
+        hint = refused.hint or "see the broker log"
     return Refused(
         reason=StopReason.BUILD,
         message=f"the compacted topic {topic} cannot be built: {refused.message}",

@@ -250,9 +250,7 @@ class Builds:
     async def _observe(self, key: MirrorPartition) -> LinkSnapshot:
         snapshot = await self._clusters.observe_link(key.link, [key.source_topic])
         if not snapshot.sources:
-            words = (
-                f"the source has no topic {key.source_topic} any more, like which {key.target_topic} is to be"
-            )
+            words = f"the source has no topic {key.source_topic} any more: its settings are not known"
             raise _SourceGone(words, hint=f"exclude topic {key.source_topic}, or create it again")
         for target in snapshot.targets.values():
             if target.config.problem is not None:  # they tell nothing of how far it is
