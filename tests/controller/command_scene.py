@@ -14,7 +14,7 @@ from heliograph.cluster.properties import parse_properties
 from heliograph.controller.act import Made
 from heliograph.controller.board import Board
 from heliograph.controller.builds import Builds
-from heliograph.controller.cleaning import Cleaning, Shown
+from heliograph.controller.cleaning import CleanerIdle, Cleaning, Shown, Waits
 from heliograph.controller.commands import Commands
 from heliograph.controller.lane_keeper import LaneKeeper
 from heliograph.controller.ledger import Ledger
@@ -73,6 +73,8 @@ class PlayedTopic(FakeClusters):
         self.played_link = LINK
         self.source_own: dict[str, str] = {}
         self.altered: list[Mapping[str, str | None]] = []  # changes of configs
+        self.lags = 0  # how many looks still show the configs as they were before the last change
+        self._former: dict[str, str] = {}
         self.creation_code = 0  # what a broker says of creating it
         self.appears = ""  # the id of a topic that somebody else creates right behind a deletion
 
@@ -82,7 +84,9 @@ class PlayedTopic(FakeClusters):
         sights = self.sights if self.topic_id == FIRST else [self._new(sight) for sight in self.sights]
         own = self.source_own
         source = source_topic(TOPIC, sights, topic_id=self.source_topic_id, config=config(own, **own))
-        target = target_topic(TOPIC, len(sights), topic_id=self.topic_id, own=self.own)
+        shown = self._former if self.lags else self.own
+        self.lags = max(self.lags - 1, 0)
+        target = target_topic(TOPIC, len(sights), topic_id=self.topic_id, own=shown)
         sources = [source] if self.has_source else []
         return snapshot(*sources, link=self.played_link, targets=[target] if self.topic_id else [])
 
@@ -121,6 +125,7 @@ class PlayedTopic(FakeClusters):
         if self.fails:
             raise self.fails.pop(0)
         self.altered.append(changes)
+        self._former = self.own
         both = {**self.own, **changes}
         self.own = {key: value for key, value in both.items() if value is not None}
 
@@ -137,20 +142,26 @@ class PlayedTopic(FakeClusters):
         new = not self.topic_id
         if new:
             self.steps.append("created")
-            self.topic_id, self.own = SECOND, dict(creation.shape.configs)
+            times = self.steps.count("created")
+            self.topic_id = SECOND if times == 1 else f"id of the second, made again {times - 1} times"
+            self.own = dict(creation.shape.configs)
         return Made(new=new)
 
 
 class PlayedCleaning:
-    def __init__(self, cleaned: asyncio.Event) -> None:
-        self._cleaned = cleaned
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
 
     async def prepare(self) -> None:
         await asyncio.sleep(0)
 
-    async def until_clean(self, show: Shown) -> None:
+    async def until_clean(self, show: Shown, waits: Waits) -> bool:
         show(0, 1)
-        await self._cleaned.wait()
+        waits(self._scene.waits_for)
+        if self._scene.idle:
+            raise self._scene.idle.pop(0)
+        await self._scene.cleaned.wait()
+        return True
 
 
 class Scene:
@@ -170,12 +181,25 @@ class Scene:
         self.keeper = LaneKeeper(
             self.lanes.made, self.board, [ENDS], {NAME: 30.0}, self.outbox, count=1, now=clock_of_waits()
         )
-        self.restart = Restart(self.board, self.keeper)
+        self.restart = Restart(self.board, self.keeper, lambda keys: self.builds.clean(keys))
+        self.cleaned = asyncio.Event()  # brokers have removed all fillers
+        self.idle: list[CleanerIdle] = []  # what the next waits for that end with
+        self.waits_for: str | None = None
+        self.builds = Builds(
+            self.topic.made,
+            self.roles,
+            self.board,
+            self.restart,
+            self.outbox,
+            alter=self.topic.alter,
+            make_cleaning=lambda *_: cast(Cleaning, PlayedCleaning(self)),
+        )
         self.clear_in_s = 0.0
         self.remirror = Remirror(
             self.topic.made,
             self.roles,
             self.restart,
+            self.builds,
             lambda _key: self.clear_in_s,
             self.outbox,
             delete=self.topic.delete,
@@ -184,16 +208,6 @@ class Scene:
         )
         self.commands = Commands(
             self.topic.made, self.roles, self.board, self.restart, self.remirror, self.outbox
-        )
-        self.cleaned = asyncio.Event()  # brokers have removed all fillers
-        self.builds = Builds(
-            self.topic.made,
-            self.roles,
-            self.board,
-            self.restart,
-            self.outbox,
-            alter=self.topic.alter,
-            make_cleaning=lambda *_: cast(Cleaning, PlayedCleaning(self.cleaned)),
         )
         self.operator = Ledger(self.topic.logs)
         self._elect = elect

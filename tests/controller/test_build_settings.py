@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from heliograph.controller.build_settings import (
-    BuildPhase,
     cleaning_changes,
     is_compacted,
     last_changes,
     phase_of,
     with_build,
 )
+from heliograph.model.states import BuildPhase
 
 FINAL = {
     "cleanup.policy": "compact,delete",
@@ -37,6 +37,13 @@ def test_a_topic_is_filled_then_cleaned_and_has_its_own_settings_in_the_end() ->
     built = changed(cleaning, last_changes(FINAL))
     assert phase_of(built) is None
     assert built == FINAL
+
+
+def test_brokers_remove_fillers_also_of_a_topic_that_is_not_compacted_in_the_end() -> None:
+    final = {**FINAL, "cleanup.policy": "delete"}  # set by hand
+    cleaning = changed(with_build(final), cleaning_changes(final))
+    assert phase_of(cleaning) is BuildPhase.CLEANING
+    assert changed(cleaning, last_changes(final)) == final
 
 
 @pytest.mark.parametrize(

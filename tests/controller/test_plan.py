@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from heliograph.cluster.admin import TopicConfig
-from heliograph.controller.build_settings import BuildPhase, phase_of, with_build
+from heliograph.controller.build_settings import phase_of, with_build
 from heliograph.controller.plan import DEFAULT_MAX_MESSAGE_BYTES, Plan, plan
-from heliograph.controller.snapshot import LinkSnapshot, PartitionSight
+from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, TargetTopic
 from heliograph.copier.target_takes import NO_TIME_LIMIT
 from heliograph.model.admission import LastBatch
 from heliograph.model.errors import ConfigError
@@ -18,7 +18,7 @@ from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.policy import DEFAULT_POLICY, Oversize, TopicPolicy
 from heliograph.model.producer_id import cluster_code, producer_id
-from heliograph.model.states import StopReason
+from heliograph.model.states import BuildPhase, StopReason
 
 from .observed import (
     LINK,
@@ -94,6 +94,31 @@ def test_a_topic_that_is_being_cleaned_is_given_to_no_lane_and_one_that_is_built
     assert (len(cleaned.copies), len(cleaned.cleaning), cleaned.partitions) == (0, 1, 1)
     built = plan([snapshot(topic, targets=[target_topic(own=compact)])])
     assert [copy.spec.builds for copy in built.copies] == [False]
+
+
+def test_a_topic_that_is_being_built_is_neither_copied_nor_left_when_its_source_is_not_compacted_any_more() -> (
+    None
+):
+    """Its brokers would remove records that the source keeps; what they have begun is ended."""
+    compact = {"cleanup.policy": "compact"}
+    sight, building = mirrored_sight(source_end=10, target_end=5), with_build(compact)
+    topic = source_topic(sights=[sight], config=config({"cleanup.policy": "delete"}))
+    filling = plan([snapshot(topic, targets=[target_topic(own=building)])])
+    assert why_refused(filling) is StopReason.BUILD
+    cleaned = plan([snapshot(topic, targets=[target_topic(own={**building, **compact})])])
+    assert (len(cleaned.copies), len(cleaned.refusals), len(cleaned.cleaning)) == (0, 0, 1)
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+@pytest.mark.parametrize("targets", [[], [target_topic()]])
+def test_a_source_that_is_being_built_itself_is_not_copied_before_that_is_over(
+    policy: str, targets: list[TargetTopic]
+) -> None:
+    own = {**with_build({"cleanup.policy": "compact"}), "cleanup.policy": policy}
+    made = plan([snapshot(source_topic(config=config(own)), targets=targets)])
+    assert why_refused(made) is StopReason.BUILD
+    assert made.creations == ()
+    assert made.refusals[0].why.hint.startswith("wait for topic_built")
 
 
 def test_a_topic_is_created_with_the_retention_of_its_sources_brokers() -> None:

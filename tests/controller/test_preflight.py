@@ -16,6 +16,7 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.grants import Resource, Right
 from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, TopicMetadata
 from heliograph.cluster.properties import ClientProperties
+from heliograph.controller.build_settings import with_build
 from heliograph.controller.finding import Finding, listed
 from heliograph.controller.gap_filling import GapFilling, GapWay, read_gap_filling
 from heliograph.controller.plan import plan
@@ -551,6 +552,41 @@ def test_topics_whose_transactional_ids_are_not_allowed_are_named_and_the_others
         FillWay.TRANSACTIONS,
         FillWay.NONE,
     ]
+
+
+def test_a_compacted_topic_is_not_filled_where_no_marker_can_end_that() -> None:
+    target = FakeCluster("nyc", {})
+    target.marker_codes[1] = UNMARKED
+    seen, (found, *_) = check_compacted(target)
+    assert (found.severity, found.reason, found.topics) == (Severity.ERROR, StopReason.BUILD, ("users",))
+    assert "the compacted topic users cannot be built: its last hole needs a marker" in found.message
+    assert "--transactional-id heliograph.sf-cluster-id." in found.hint
+    made = plan([seen], [found])
+    assert [(each.partition.source_topic, each.why.reason) for each in made.refusals] == [
+        ("users", StopReason.BUILD)
+    ]
+    assert [copy.spec.partition.source_topic for copy in made.copies] == ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("own", "sight"),
+    [
+        ({}, source_sight(0, 0)),  # no record, no hole
+        ({"cleanup.policy": "compact"}, source_sight(0, 9)),
+        ({**with_build({}), "cleanup.policy": "compact"}, source_sight(0, 9)),  # its marker is there
+    ],
+)
+def test_a_compacted_topic_that_needs_no_marker_to_be_built_only_warns(
+    own: dict[str, str], sight: PartitionSight
+) -> None:
+    compact = {"cleanup.policy": "compact"}
+    source, target = clusters("users")
+    target.marker_codes[1] = UNMARKED
+    topic = source_topic("users", [sight], config=config(compact))
+    seen = snapshot(topic, targets=[target_topic("users", own=own)] if own else [])
+    target.held = target.held if own else {}
+    found = asyncio.run(preflight(LINK, cast(ClusterClient, source), cast(ClusterClient, target), seen))
+    assert {each.severity for each in found} == {Severity.WARNING}
 
 
 def test_the_way_of_a_link_is_in_the_spec_of_each_partition() -> None:

@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.client import ClusterClient
-from heliograph.controller import preparation
+from heliograph.cluster.properties import parse_properties
+from heliograph.controller import build_changes, preparation
 from heliograph.controller.act import Made
+from heliograph.controller.build_settings import KEEP_OFF, with_build
 from heliograph.controller.plan import CreateTopic, Plan
 from heliograph.controller.preparation import prepare
 from heliograph.model.errors import BrokerRefused, ClusterUnreachable, Disconnected, ProtocolError
+from heliograph.model.hints import REMIRROR
 from heliograph.model.occurrence_log import logged
 from heliograph.model.states import StopReason
+from heliograph.wire.error_codes import ErrorCode
 
-from .observed import LINK, partition, snapshot, source_sight, source_topic
+from .observed import (
+    LINK,
+    config,
+    mirrored_sight,
+    partition,
+    snapshot,
+    source_sight,
+    source_topic,
+    target_topic,
+)
 from .played import FakeClusters, observed
 
+TARGET = cast(ClusterClient, SimpleNamespace(properties=parse_properties({"bootstrap.servers": "nyc:9092"})))
 TOPICS = [source_topic(name, [source_sight(0, 10)] * 2) for name in ("orders", "payments")]
 
 
@@ -33,7 +50,7 @@ class Creations:
         self.warnings: tuple[str, ...] = ()
 
     async def create(self, target: ClusterClient, creation: CreateTopic) -> Made:
-        assert str(target) == "the target of sf-to-nyc"
+        assert target is TARGET
         self.made.append(creation.topic)
         if creation.topic in self.problems:
             raise self.problems[creation.topic]
@@ -48,7 +65,7 @@ def prepared(
     mirrored: tuple[str, ...] = (),
 ) -> Plan:
     monkeypatch.setattr(preparation, "create", (creations or Creations()).create)
-    clusters.targets = {LINK.name: "the target of sf-to-nyc"}
+    clusters.targets = {LINK.name: TARGET}
     _, todo = asyncio.run(prepare(clusters.made, LINK.name, logged(), mirrored))
     return todo
 
@@ -142,6 +159,110 @@ def test_a_topic_that_somebody_else_has_created_meanwhile_is_mirrored_and_no_cre
     assert [c.topic for c in todo.creations] == ["payments"]
     assert (len(todo.copies), todo.refusals) == (4, ())
     assert "created topic orders" not in caplog.text
+
+
+# -- compacted topics
+
+
+COMPACT = {"cleanup.policy": "compact"}
+COMPACTED = source_topic(sights=[source_sight(0, 10)], config=config(COMPACT))
+
+
+class Settings:
+    """Of topics that are on the target. `refused`: what the next changes are refused with."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **own: str) -> None:
+        self.own = {name.replace("_", "."): value for name, value in own.items()}
+        self.refused: list[BrokerRefused | Disconnected] = []
+        self.tried: list[Mapping[str, str | None]] = []
+        monkeypatch.setattr(preparation, "describe_topic_configs", self.describe)
+        monkeypatch.setattr(build_changes, "alter_topic_configs", self.alter)
+
+    async def describe(self, _client: ClusterClient, topics: list[str]) -> dict[str, TopicConfig]:
+        return dict.fromkeys(topics, config(self.own))
+
+    async def alter(
+        self,
+        _client: ClusterClient,
+        topic: str,
+        changes: Mapping[str, str | None],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        assert (topic, validate_only) == ("orders", True)
+        self.tried.append(changes)
+        if self.refused:
+            raise self.refused.pop(0)
+
+
+def test_fillers_never_go_into_a_topic_that_somebody_else_has_created_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Settings(monkeypatch, cleanup_policy="delete")
+    creations = Creations()
+    creations.there = {"orders"}
+    todo = prepared(FakeClusters(snapshot(COMPACTED)), creations, monkeypatch=monkeypatch)
+    assert todo.copies == ()
+    (refusal,) = todo.refusals
+    assert refusal.why.reason is StopReason.BUILD
+    assert REMIRROR in refusal.why.hint
+
+
+def test_a_topic_that_a_driver_before_us_has_created_to_build_it_is_built(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings, creations = Settings(monkeypatch), Creations()
+    settings.own, creations.there = with_build(COMPACT), {"orders"}
+    todo = prepared(FakeClusters(snapshot(COMPACTED)), creations, monkeypatch=monkeypatch)
+    assert [copy.spec.builds for copy in todo.copies] == [True]
+    assert todo.refusals == ()
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (ErrorCode.POLICY_VIOLATION, "alter.config.policy.class.name"),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "--operation AlterConfigs"),
+    ],
+)
+@pytest.mark.parametrize("there", [True, False])
+def test_a_topic_whose_settings_could_not_be_changed_is_not_filled(
+    monkeypatch: pytest.MonkeyPatch, code: ErrorCode, says: str, there: bool
+) -> None:
+    settings = Settings(monkeypatch)
+    settings.refused = [BrokerRefused("no", code=code)]
+    sight = mirrored_sight(source_end=10, target_end=5)
+    topic = source_topic(sights=[sight if there else source_sight(0, 10)], config=config(COMPACT))
+    targets = [target_topic(own=with_build(COMPACT))] if there else []
+    todo = prepared(FakeClusters(snapshot(topic, targets=targets)), monkeypatch=monkeypatch)
+    assert todo.copies == ()
+    (refusal,) = todo.refusals
+    assert refusal.why.reason is StopReason.BUILD
+    assert says in refusal.why.hint
+
+
+def test_who_creates_a_topic_to_build_it_says_that_consumers_must_keep_off(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    Settings(monkeypatch)
+    prepared(FakeClusters(snapshot(COMPACTED, TOPICS[1])), monkeypatch=monkeypatch)
+    assert [KEEP_OFF in each.message for each in caplog.records if "created topic" in each.message] == [
+        True,
+        False,
+    ]
+
+
+def test_both_changes_are_tried_and_a_broker_that_does_not_answer_refuses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = Settings(monkeypatch)
+    settings.refused = [Disconnected("away")]
+    todo = prepared(FakeClusters(snapshot(COMPACTED)), monkeypatch=monkeypatch)
+    assert len(todo.copies) == 1
+    first, last = settings.tried
+    assert first == COMPACT
+    assert last["segment.ms"] is None
 
 
 def test_other_links_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from heliograph.cluster.group_reads import TopicGroups
+from heliograph.controller.build_settings import with_build
 from heliograph.controller.remirror_cost import lost_of
 from heliograph.controller.snapshot import PartitionSight
 from heliograph.model.command import Wish
@@ -258,6 +259,17 @@ def test_where_a_partition_begins_again_is_shown() -> None:
     assert (
         draft.shown[1] == "  partition 0 holds 50 offsets; the source holds them all; it begins at 40 again"
     )
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_of_a_topic_that_is_being_built_its_settings_for_that_are_not_restored(policy: str) -> None:
+    """But what somebody had set before it was made anew."""
+    final = {"cleanup.policy": "compact"}
+    own = {**with_build(final), "cleanup.policy": policy, "segment.index.bytes": "9"}
+    name = RowName(source_cluster_id=SF_ID, target_topic="orders", partition=WHOLE_TOPIC, kind=RowKind.TOPIC)
+    row = Row(name=name, term=1, fields={"configs": {"segment.ms": "77"}})
+    (draft,) = remirror(look(FINE, source_configs=final, target_configs=own, rows=[row])).drafts
+    assert draft.details["restored"] == {"segment.index.bytes": "9", "segment.ms": "77"}
 
 
 def test_of_a_source_that_was_cut_at_both_ends_the_command_says_what_is_kept() -> None:

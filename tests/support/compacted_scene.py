@@ -25,10 +25,18 @@ HOT_KEYS = 7
 
 
 def write_sparse(
-    bootstrap: str, topic: str, partition: int, count: int, *, live_every: int, codec: str, seed: int = 0
+    bootstrap: str,
+    topic: str,
+    partition: int,
+    count: int,
+    *,
+    live_every: int,
+    codec: str,
+    seed: int = 0,
+    timestamp_ms: int = 0,
 ) -> None:
     """`count` records, of which compaction leaves each `live_every`-th, and the last of a few hot keys; and a tail that
-    it leaves alone."""
+    it leaves alone. `timestamp_ms`: of all; 0: the time at which they are written."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -42,7 +50,7 @@ def write_sparse(
         live = number % live_every == 0
         key = b"%d live %d" % (seed, number) if live else b"hot %d" % (number % HOT_KEYS)
         value = None if number % (live_every * 50) == 0 else b"value %d of %d" % (number, seed)
-        producer.produce(topic, value, key, partition=partition)
+        producer.produce(topic, value, key, partition=partition, timestamp=timestamp_ms)
         if number % 100_000 == 0:
             producer.poll(0)
     assert producer.flush(LIMIT_S) == 0
@@ -50,7 +58,8 @@ def write_sparse(
         2 * SEGMENT_MS / 1000
     )  # what comes now begins a new segment, and all before it can be compacted
     for number in range(TAIL):
-        producer.produce(topic, b"tail", b"tail %d of %d" % (number, seed), partition=partition)
+        key = b"tail %d of %d" % (number, seed)
+        producer.produce(topic, b"tail", key, partition=partition, timestamp=timestamp_ms)
     assert producer.flush(LIMIT_S) == 0
 
 

@@ -33,11 +33,15 @@ def write_config(
     conf: Mapping[str, str] | None = None,
     lanes: int | str = "auto",
     python: str | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> Path:
-    """A heliograph.yaml with one link between two bootstrap servers."""
+    """A heliograph.yaml with one link between two bootstrap servers. `properties`: of both clusters."""
     document = {
         "version": 1,
-        "clusters": {"src": {"bootstrap.servers": source}, "dst": {"bootstrap.servers": target}},
+        "clusters": {
+            "src": {"bootstrap.servers": source, **(properties or {})},
+            "dst": {"bootstrap.servers": target, **(properties or {})},
+        },
         "links": {"link": {"source": "src", "target": "dst", "topics": topics, **(link or {})}},
         "lanes": lanes,
         "spark": {"master": master, "conf": dict(conf or {}), **({"python": python} if python else {})},

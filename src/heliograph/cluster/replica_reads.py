@@ -6,8 +6,9 @@ Brokers from 2.4 on answer consumers also as followers (Fetch 11). Must not know
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 from kafka.protocol.metadata import MetadataResponse
 
 from heliograph.cluster.admin import call_any
@@ -15,7 +16,7 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.fetches import fetch
 from heliograph.cluster.log_reads import QUOTA_ROUNDS, Batches
 from heliograph.cluster.messages import raise_for, unpacking
-from heliograph.cluster.metadata import request_for
+from heliograph.cluster.metadata import from_response, request_for
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.batch import BatchHeader, split_batches
 from heliograph.wire.fetch import FetchWant
@@ -26,13 +27,22 @@ _ANY_EPOCH = -1
 _PURPOSE = "replicas"
 
 
-async def read_replicas(client: ClusterClient, topic: str) -> dict[int, tuple[int, ...]]:
-    """By partition, the brokers that it is assigned to."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replicas:
+    """`nodes`: by partition, the brokers that it is assigned to. `topic_id`: empty before Kafka 2.8."""
+
+    topic_id: str
+    nodes: Mapping[int, tuple[int, ...]]
+
+
+async def read_replicas(client: ClusterClient, topic: str) -> Replicas:
     response = await call_any(client, request_for([topic]), MetadataResponse)
-    with unpacking(f"replicas of topic {topic}"):
+    what = f"replicas of topic {topic}"
+    with unpacking(what):
         (found,) = response.topics
-        raise_for(int(found.error_code), f"replicas of topic {topic}")
-        return {each.partition_index: tuple(each.replica_nodes) for each in found.partitions}
+        raise_for(int(found.error_code), what)
+        nodes = {each.partition_index: tuple(each.replica_nodes) for each in found.partitions}
+    return Replicas(topic_id=from_response(response).topic_id(topic), nodes=nodes)
 
 
 async def read_replica_batches(
@@ -51,7 +61,11 @@ async def read_replica_batches(
         found += came
         first_offset = came[-1][0].next_offset
     wanted = [each for each in found if each[0].base_offset < next_offset]
-    return Batches(headers=tuple(each[0] for each in wanted), views=tuple(each[1] for each in wanted))
+    return Batches(
+        headers=tuple(each[0] for each in wanted),
+        views=tuple(each[1] for each in wanted),
+        read_to=found[-1][0].next_offset if found else -1,
+    )
 
 
 async def _fetch(
@@ -79,20 +93,3 @@ async def _fetch(
     raise_for(fetched.error, what)
     with unpacking(what):
         return list(split_batches(fetched.records))
-
-
-async def read_log_sizes(client: ClusterClient, node: int, topic: str, partitions: int) -> dict[int, int]:
-    """By partition, how many bytes this broker's copy has. Needs DESCRIBE on the cluster."""
-    asked = DescribeLogDirsRequest.DescribableLogDirTopic(topic=topic, partitions=list(range(partitions)))
-    response = await client.call(node, DescribeLogDirsRequest(topics=[asked]), DescribeLogDirsResponse)
-    what = f"sizes of topic {topic} at broker {node}"
-    with unpacking(what):
-        for result in response.results:
-            raise_for(int(result.error_code), what)
-        return {
-            each.partition_index: int(each.partition_size)
-            for result in response.results
-            for found in result.topics
-            if found.name == topic
-            for each in found.partitions
-        }

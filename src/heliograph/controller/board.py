@@ -6,7 +6,6 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from heliograph.controller.build_settings import BuildPhase
 from heliograph.controller.plan import (
     AwaitPartition,
     CleanPartition,
@@ -19,7 +18,7 @@ from heliograph.model.events import Event
 from heliograph.model.hints import hint_for
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.partition_status import Aligning, PartitionStatus
-from heliograph.model.states import BoundBy, PartitionState
+from heliograph.model.states import BoundBy, BuildPhase, PartitionState
 
 RATE_WINDOW_S = 5.0
 NOTHING = (0, 0)
@@ -192,6 +191,13 @@ class Board:
         row = self.rows.get(partition)
         if row is not None and row.aligning is not None and row.lane is None:
             self._put(row._replace(aligning=row.aligning._replace(replicas_clean=replicas)))
+
+    def waits_for_brokers(self, partitions: Iterable[MirrorPartition], trouble: str | None) -> None:
+        """Those that are cleaned. None: brokers are at work."""
+        for row in [self.rows[key] for key in partitions if key in self.rows]:
+            if row.state is PartitionState.ALIGNING and row.lane is None:
+                event = Event.NOT_CLEANED if trouble is not None else None
+                self._put(row._replace(trouble=trouble, event=event))
 
     def lane_waits(self, partitions: Iterable[MirrorPartition], trouble: str, hint: str) -> None:
         """Their lane has not come up yet; what stopped keeps its own words."""

@@ -12,8 +12,10 @@ Which of them it is can be read off the topic itself, so that any successor goes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 
+from heliograph.model.states import BuildPhase
+
+KEEP_OFF = "keep consumers off until topic_built"  # they would read fillers, and look-ups by time are wrong
 POLICY = "cleanup.policy"
 COMPACT = "compact"
 # A number that nobody sets by hand: it shows that the topic is being built. It must be above 0, and far below the ten
@@ -32,11 +34,6 @@ _SETTINGS: Mapping[str, str] = {
 }
 
 
-class BuildPhase(StrEnum):
-    FILLING = "filling"
-    CLEANING = "cleaning"
-
-
 def is_compacted(configs: Mapping[str, str]) -> bool:
     return COMPACT in configs.get(POLICY, "delete").split(",")
 
@@ -53,7 +50,7 @@ def is_build_setting(name: str) -> bool:
 
 
 def phase_of(own: Mapping[str, str]) -> BuildPhase | None:
-    """How far a target topic is by what is set on it; None: it is not being built."""
+    """Whether a target topic is filled or cleaned, by what is set on it; None: it is not being built."""
     if own.get(_SIGN[0]) != _SIGN[1] or float(own.get(_DIRTY_RATIO, "1")) != 0:
         return None
     return BuildPhase.CLEANING if is_compacted(own) else BuildPhase.FILLING
@@ -61,7 +58,7 @@ def phase_of(own: Mapping[str, str]) -> BuildPhase | None:
 
 def cleaning_changes(configs: Mapping[str, str]) -> dict[str, str | None]:
     """What makes brokers remove fillers; `configs`: those that the topic is to have in the end."""
-    return {POLICY: configs.get(POLICY, COMPACT)}
+    return {POLICY: configs.get(POLICY, COMPACT) if is_compacted(configs) else COMPACT}
 
 
 def last_changes(configs: Mapping[str, str]) -> dict[str, str | None]:

@@ -12,39 +12,52 @@ so that nothing but the built part is compacted.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from heliograph.cluster.admin import alter_topic_configs
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.grants import Resource, Right, grant_line
 from heliograph.controller.board import Board
-from heliograph.controller.build_settings import BuildPhase, cleaning_changes, last_changes
-from heliograph.controller.cleaning import CleanerIdle, Cleaning
+from heliograph.controller.build_changes import refused_change
+from heliograph.controller.build_settings import KEEP_OFF, cleaning_changes, last_changes, phase_of
+from heliograph.controller.cleaning import CleanerIdle, CleanerWatch, Cleaning
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.plan import Plan, RefusePartition
+from heliograph.controller.recorded import NOTHING_RECORDED
 from heliograph.controller.restart import Restart
 from heliograph.controller.snapshot import LinkSnapshot
-from heliograph.controller.verdict import build_phase, shape_for
+from heliograph.controller.verdict import final_configs, refuse_build
 from heliograph.model.admission import Refused
 from heliograph.model.clock import time_of_day
-from heliograph.model.errors import BrokerRefused, ClusterUnreachable, ProtocolError, RequestFailed
+from heliograph.model.errors import (
+    BrokerRefused,
+    ClusterUnreachable,
+    HeliographError,
+    ProtocolError,
+    RequestFailed,
+)
 from heliograph.model.events import Code, Event
 from heliograph.model.hints import THEN_RESUME_TOPIC
 from heliograph.model.occurrence import Occurrence, of_stop
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.partition_status import PartitionStatus
-from heliograph.model.states import PartitionState, StopReason
+from heliograph.model.states import BuildPhase, PartitionState, StopReason
 from heliograph.wire.error_codes import ErrorCode
 
 T = TypeVar("T")
-FILLED = "filled"  # the phase of a partition's alignment that has nothing left to fill
 TRY_AGAIN_S = 2.0
+SHOWN_S = 0.2  # until all brokers show settings that were changed
 
 Alter = Callable[[ClusterClient, str, Mapping[str, str | None]], Awaitable[None]]
 Topic = tuple[str, str]  # link and target topic
+
+
+class _SourceGone(HeliographError):
+    """Nobody knows any more which settings the topic is to have."""
 
 
 class Builds:
@@ -70,22 +83,44 @@ class Builds:
         self._make_cleaning = make_cleaning
         self._partitions: dict[Topic, list[MirrorPartition]] = {}
         self._tasks: dict[Topic, asyncio.Task[None]] = {}
+        self._left_alone: set[Topic] = set()
+        self._watches: defaultdict[str, CleanerWatch] = defaultdict(CleanerWatch)  # by target cluster
 
     def ready(self, todo: Plan) -> None:
         """A link is ours and prepared: what was begun is ended."""
         self._partitions = {}
         for key in self._board.rows:
             self._partitions.setdefault((key.link, key.target_topic), []).append(key)
-        for topic in {(each.partition.link, each.partition.target_topic) for each in todo.cleaning}:
+        self.clean(each.partition for each in todo.cleaning)
+
+    def clean(self, partitions: Iterable[MirrorPartition]) -> None:
+        """Brokers have to clean these: their topics, as a whole."""
+        for topic in {(key.link, key.target_topic) for key in partitions}:
             self._begin(topic)
 
     def report(self, row: PartitionStatus) -> None:
-        if row.aligning is None or row.aligning.phase != FILLED:
+        if row.aligning is None or row.aligning.phase != BuildPhase.FILLED:
             return
         topic = (row.partition.link, row.partition.target_topic)
         rows = [self._board.rows[key] for key in self._partitions.get(topic, ()) if key in self._board.rows]
-        if rows and all(each.aligning is not None and each.aligning.phase == FILLED for each in rows):
+        if rows and all(
+            each.aligning is not None and each.aligning.phase == BuildPhase.FILLED for each in rows
+        ):
             self._begin(topic)
+
+    @asynccontextmanager
+    async def left_alone(self, link: str, target_topic: str) -> AsyncIterator[None]:
+        """Meanwhile nothing is done to this topic: it is deleted and made again."""
+        topic = (link, target_topic)
+        self._left_alone.add(topic)
+        try:
+            task = self._tasks.pop(topic, None)
+            if task is not None:
+                task.cancel()
+                await asyncio.wait({task})
+            yield
+        finally:
+            self._left_alone.discard(topic)
 
     def stood_down(self, link: str) -> None:
         """What was begun is for whoever is active now."""
@@ -102,49 +137,64 @@ class Builds:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _begin(self, topic: Topic) -> None:
-        if topic not in self._tasks:
+        if topic not in self._tasks and topic not in self._left_alone:
             task = asyncio.get_running_loop().create_task(self._until_built(topic))
             self._tasks[topic] = task
             task.add_done_callback(_report)
 
     async def _until_built(self, topic: Topic) -> None:
+        """What is stopped or paused stays so; its topic is cleaned all the same."""
         keys = self._partitions[topic]
         link, source_topic = keys[0].link, keys[0].source_topic
         try:
-            await self._restart.put_to_cleaning(keys)
+            await self._restart.put_to_cleaning(key for key in keys if not self._restart.is_idle(key))
             why = await self._clean(keys)
             if why is not None:
-                self._stop(keys, why)
+                self._stop(self._cleaned(keys), why)
                 return
             todo = (await self._again(lambda: self._roles.take_again(link, [source_topic]), keys[0])).todo
-            idle = [key for key in keys if self._board.rows[key].state is PartitionState.ALIGNING]
-            self._restart.begin(todo, idle, self._roles.ledgers.of(link))
         finally:
             if self._tasks.get(topic) is asyncio.current_task():
                 del self._tasks[topic]
+        # Last: by this plan the topic may have to be cleaned once more.
+        self._restart.begin(todo, self._cleaned(keys), self._roles.ledgers.of(link))
+
+    def _cleaned(self, keys: Iterable[MirrorPartition]) -> list[MirrorPartition]:
+        return [key for key in keys if self._board.rows[key].state is PartitionState.ALIGNING]
 
     async def _clean(self, keys: Sequence[MirrorPartition]) -> Refused | None:
-        """None: it is built; or it is another topic by now, of which a new plan knows more."""
+        """None: it is built; or it is not what it was, and a new plan knows more."""
         link, source_topic, topic = keys[0].link, keys[0].source_topic, keys[0].target_topic
         client = self._clusters.target(link)
-        snapshot = await self._observe(keys[0])
-        topic_id, began = snapshot.target_topic_id(topic), time_of_day()
+        began = time_of_day()
         try:
-            cleaning = self._make_cleaning(client, topic, len(keys))
-            if _phase(snapshot) is BuildPhase.FILLING:
+            snapshot = await self._again(lambda: self._observe(keys[0]), keys[0])
+            target = snapshot.targets.get(topic)
+            phase = phase_of(target.config.own) if target is not None else None
+            if target is None or phase is None:
+                return None
+            watch = self._watches[self._clusters.link(link).target]
+            cleaning = self._make_cleaning(client, topic, target.topic_id, len(keys), watch)
+            if phase is BuildPhase.FILLING:
+                why = refuse_build(snapshot, snapshot.sources[0])
+                if why is not None:
+                    return why
                 await self._again(cleaning.prepare, keys[0])
-                self._tell(
-                    Event.TOPIC_FILLED, keys[0], "all offsets are filled; brokers remove the fillers now"
-                )
-                await self._change(keys[0], topic_id, lambda final: cleaning_changes(final))
-            await self._again(
-                lambda: cleaning.until_clean(lambda n, clean: self._show(keys, n, clean)), keys[0]
-            )
-            await self._change(keys[0], topic_id, lambda final: last_changes(final))
-        except CleanerIdle as idle:
-            return Refused(reason=StopReason.BUILD, message=idle.message, hint=idle.hint + THEN_RESUME_TOPIC)
+                words = f"all offsets are filled; brokers remove the fillers now: {KEEP_OFF}"
+                self._tell(Event.TOPIC_FILLED, keys[0], words)
+                if not await self._change(
+                    keys[0], target.topic_id, (BuildPhase.FILLING, BuildPhase.CLEANING), cleaning_changes
+                ):
+                    return None
+            if not await self._again(lambda: self._look(keys, target.topic_id, cleaning), keys[0]):
+                return None
+            if not await self._change(keys[0], target.topic_id, (BuildPhase.CLEANING, None), last_changes):
+                return None
+        except (CleanerIdle, _SourceGone) as why_not:
+            hint = why_not.hint + THEN_RESUME_TOPIC
+            return Refused(reason=StopReason.BUILD, message=why_not.message, hint=hint)
         except BrokerRefused as refused:
-            return _refused(client, topic, refused)
+            return refused_change(client, topic, refused)
         seconds = (time_of_day() - began).total_seconds()
         self._tell(
             Event.TOPIC_BUILT,
@@ -153,29 +203,59 @@ class Builds:
         )
         return None
 
+    async def _look(self, keys: Sequence[MirrorPartition], topic_id: str, cleaning: Cleaning) -> bool:
+        """Until it is clean. False: it is another topic by now, or gone."""
+        target = (await self._observe(keys[0])).targets.get(keys[0].target_topic)
+        if target is None or target.topic_id != topic_id:
+            return False
+        return await cleaning.until_clean(
+            lambda partition, clean: self._show(keys, partition, clean), lambda words: self._wait(keys, words)
+        )
+
+    def _wait(self, keys: Sequence[MirrorPartition], words: str | None) -> None:
+        self._board.waits_for_brokers(keys, words)
+        if words is not None:
+            self._tell(Event.NOT_CLEANED, keys[0], words)
+
     async def _change(
         self,
         key: MirrorPartition,
         topic_id: str,
+        phases: tuple[BuildPhase, BuildPhase | None],
         changes: Callable[[Mapping[str, str]], Mapping[str, str | None]],
-    ) -> None:
-        """Of the topic that it began with, and as its holder only."""
+    ) -> bool:
+        """From one phase to the other, as the topic's holder only. On return brokers show it: nothing is planned by the
+        former settings. False: it is another topic by now, or somebody else has changed its settings."""
+        before, after = phases
 
-        async def change() -> None:
-            snapshot = await self._clusters.observe_link(key.link, [key.source_topic])
-            if snapshot.target_topic_id(key.target_topic) != topic_id or _phase(snapshot) is None:
-                return
-            if not self._roles.holds(key.link):
-                raise ClusterUnreachable(f"the run's lease of link {key.link} is over")
-            ledger = self._roles.ledgers.of(key.link)
-            by_hand = ledger.recorded.set_by_hand(key.target_topic) if ledger is not None else {}
-            final = {**shape_for(snapshot, snapshot.sources[0]).configs, **by_hand}
-            await self._alter(self._clusters.target(key.link), key.target_topic, changes(final))
+        async def change() -> bool:
+            while True:
+                snapshot = await self._observe(key)
+                target = snapshot.targets.get(key.target_topic)
+                if target is None or target.topic_id != topic_id:
+                    return False
+                phase = phase_of(target.config.own)
+                if phase is not before:
+                    return phase is after
+                if not self._roles.holds(key.link):
+                    raise ClusterUnreachable(f"the run's lease of link {key.link} is over")
+                ledger = self._roles.ledgers.of(key.link)
+                recorded = ledger.recorded if ledger is not None else NOTHING_RECORDED
+                final = final_configs(snapshot, snapshot.sources[0], recorded)
+                await self._alter(self._clusters.target(key.link), key.target_topic, changes(final))
+                await asyncio.sleep(SHOWN_S)
 
-        await self._again(change, key)
+        return await self._again(change, key)
 
     async def _observe(self, key: MirrorPartition) -> LinkSnapshot:
-        return await self._again(lambda: self._clusters.observe_link(key.link, [key.source_topic]), key)
+        snapshot = await self._clusters.observe_link(key.link, [key.source_topic])
+        if not snapshot.sources:
+            words = f"the source has no topic {key.source_topic} any more: its settings are not known"
+            raise _SourceGone(words, hint=f"exclude topic {key.source_topic}, or create it again")
+        for target in snapshot.targets.values():
+            if target.config.problem is not None:  # they tell nothing of how far it is
+                raise ClusterUnreachable(target.config.problem)
+        return snapshot
 
     async def _again(self, do: Callable[[], Awaitable[T]], key: MirrorPartition) -> T:
         """Until the cluster has answered; what it refuses for good is raised."""
@@ -211,27 +291,6 @@ class Builds:
                 target_topic=key.target_topic,
             )
         )
-
-
-def _phase(snapshot: LinkSnapshot) -> BuildPhase | None:
-    """Of a target that is gone nothing is to be changed."""
-    if not snapshot.sources or not snapshot.targets:
-        return None
-    return build_phase(snapshot, snapshot.sources[0])
-
-
-def _refused(client: ClusterClient, topic: str, refused: BrokerRefused) -> Refused:
-    denied = ErrorCode.denies(refused.code)
-    hint = (
-        grant_line(client.properties, Right.ALTER_CONFIGS, Resource.TOPIC, (topic,))
-        if denied
-        else refused.hint
-    )
-    return Refused(
-        reason=StopReason.BUILD,
-        message=f"the compacted topic {topic} cannot be built: {refused.message}",
-        hint=f"{hint or 'see the broker log'}{THEN_RESUME_TOPIC}",
-    )
 
 
 def _report(task: asyncio.Task[None]) -> None:

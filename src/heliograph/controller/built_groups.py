@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.group_reads import TopicGroups, read_topic_groups
+from heliograph.controller.build_settings import KEEP_OFF
 from heliograph.controller.finding import listed
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.controller.verdict import build_phase
@@ -28,7 +29,7 @@ async def warn_of_groups(target: ClusterClient, snapshot: LinkSnapshot) -> list[
 
 def words_of(link: str, found: dict[str, TopicGroups]) -> list[str]:
     warnings = [
-        f"link {link}: topic {topic} is being built: keep consumers off until it is copied; groups with commits there:"
+        f"link {link}: topic {topic} is being built: {KEEP_OFF}; groups with commits there:"
         f" {listed(each.partitions)}"
         for topic, each in found.items()
         if each.partitions

@@ -351,9 +351,9 @@ class Mirror:
             count=count,
             now=clock_of_waits(),
         )
-        restart = Restart(self.board, self._keeper)
-        self._commands = self._take_commands(self._keeper, restart)
+        restart = Restart(self.board, self._keeper, lambda keys: self._builds_of_run.clean(keys))
         self._builds = Builds(self._clusters, self._elected, self.board, restart, self.outbox)
+        self._commands = self._take_commands(self._keeper, restart)
         log.info("%d partition(s) on %d lane(s)", partitions, count)
         engine.start(count)
 
@@ -373,6 +373,7 @@ class Mirror:
             self._clusters,
             self._roles,
             restart,
+            self._builds_of_run,
             lambda key: keeper.clear_in_s(key, clock_of_waits()),
             self.outbox,
         )

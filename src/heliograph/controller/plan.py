@@ -10,13 +10,20 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from heliograph.controller.build_settings import BuildPhase, phase_of
+from heliograph.controller.build_settings import phase_of
 from heliograph.controller.finding import Finding
 from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
 from heliograph.controller.recorded_plan import gone_since, paused_by, refuse_by_ledger
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.controller.topic_config import TargetShape, creation_line
-from heliograph.controller.verdict import build_phase, can_align, creation_shape, judge, target_configs
+from heliograph.controller.verdict import (
+    build_phase,
+    can_align,
+    creation_shape,
+    judge,
+    refuse_build,
+    target_configs,
+)
 from heliograph.copier.spec import STATE_LASTS_MS, CopySpec, is_guarded, margin_for, merged_limit
 from heliograph.copier.target_takes import time_limits
 from heliograph.model.admission import Admitted, Refused, TopicFacts, admit_topic
@@ -28,7 +35,7 @@ from heliograph.model.ledger import OWN_PREFIX, is_own_name
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.producer_id import cluster_code, producer_id
-from heliograph.model.states import StopReason
+from heliograph.model.states import BuildPhase, StopReason
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 TOPIC_NAME_LIMIT = 249
@@ -357,7 +364,7 @@ def _refuse_topic(
     unread = _unread_config(snapshot, topic, target)
     if unread is not None:
         return unread
-    return admit_topic(
+    return refuse_build(snapshot, topic) or admit_topic(
         TopicFacts(
             source_cluster_id=snapshot.source_cluster_id,
             target_cluster_id=snapshot.target_cluster_id,

@@ -29,6 +29,7 @@ from heliograph.cluster.log_reads import read_span
 from heliograph.cluster.rights import try_creating
 from heliograph.controller.act import Made, create
 from heliograph.controller.build_settings import phase_of, with_build
+from heliograph.controller.builds import Builds
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.link_roles import LinkRoles
@@ -37,7 +38,7 @@ from heliograph.controller.recorded import Recorded, Remirroring
 from heliograph.controller.remirror_cost import NO_IDS, begin_again, lost_in, lost_of, set_by_hand
 from heliograph.controller.restart import Restart
 from heliograph.controller.snapshot import LinkSnapshot
-from heliograph.controller.verdict import creation_shape
+from heliograph.controller.verdict import creation_shape, is_being_built
 from heliograph.model.admission import AS_THEY_ARE, Refused
 from heliograph.model.clock import clock_of_waits, time_of_day
 from heliograph.model.command import Command, Outcome
@@ -86,6 +87,7 @@ class Remirror:
         clusters: Clusters,
         roles: LinkRoles,
         restart: Restart,
+        builds: Builds,
         clear_in_s: Callable[[MirrorPartition], float],
         outbox: Outbox,
         *,
@@ -96,6 +98,7 @@ class Remirror:
         self._clusters = clusters
         self._roles = roles
         self._restart = restart
+        self._builds = builds
         self._clear_in_s = clear_in_s
         self._outbox = outbox
         self._delete_topic = delete
@@ -161,8 +164,16 @@ class Remirror:
             await self._check(snapshot, ledger.recorded, command, keys[0])
             await self._check_rights(link, snapshot, topic)
             await self._say(ledger, command, keys[0], "lanes let go of it")
-        await self._put_aside(keys)
-        await self._wait_until_clear(ledger, command, keys)
+        async with self._builds.left_alone(link, topic):
+            await self._put_aside(keys)
+            await self._wait_until_clear(ledger, command, keys)
+            return await self._make_again(ledger, command, keys)
+
+    async def _make_again(
+        self, ledger: LinkLedger, command: Command, keys: Sequence[MirrorPartition]
+    ) -> list[Row]:
+        """Nobody has it, and nothing is on its way."""
+        link, source_topic, topic = keys[0].link, keys[0].source_topic, keys[0].target_topic
         snapshot = await self._observe(link, source_topic)
         doing, target = ledger.recorded.remirroring(topic), snapshot.targets.get(topic)
         if doing is None or (target is not None and target.topic_id == doing.target_topic_id):
@@ -208,6 +219,11 @@ class Remirror:
         if not target.topic_id:
             raise Unwanted(NO_IDS)
         source = snapshot.sources[0]
+        if is_being_built(source):  # the new one would be given the settings of that build
+            raise Unwanted(
+                f"the source topic {source.name} is being built by another mirror itself",
+                hint=f"wait for topic_built of the mirror into {snapshot.link.source!r}",
+            )
         beyond = {
             number: await read_span(self._clusters.target(key.link), TopicPartition(target.name, number))
             for number in range(len(source.partitions), target.partitions)
@@ -228,7 +244,7 @@ class Remirror:
                     " than were shown",
                     hint=_look_again(key),
                 )
-        by_hand = set_by_hand(snapshot, source, target)
+        by_hand = set_by_hand(snapshot, recorded, source, target)
         return Remirroring(command_id=command.id, target_topic_id=target.topic_id, configs=by_hand)
 
     async def _check_rights(self, link: str, snapshot: LinkSnapshot, topic: str) -> None:
@@ -284,8 +300,11 @@ class Remirror:
         self, link: str, snapshot: LinkSnapshot, key: MirrorPartition, doing: Remirroring
     ) -> None:
         client, plain = self._clusters.target(link), creation_shape(snapshot, snapshot.sources[0])
+        configs = {**plain.configs, **doing.configs}
         # What was set by hand does not go before what a topic is built with.
-        shape = replace(plain, configs={**plain.configs, **doing.configs, **_building(plain.configs)})
+        shape = replace(
+            plain, configs=with_build(configs) if phase_of(plain.configs) is not None else configs
+        )
         try:
             made = await self._create_topic(
                 client, CreateTopic(link=link, topic=key.target_topic, shape=shape)
@@ -336,10 +355,6 @@ class Remirror:
                 target_topic=key.target_topic,
             )
         )
-
-
-def _building(configs: Mapping[str, str]) -> Mapping[str, str]:
-    return with_build(configs) if phase_of(configs) is not None else {}
 
 
 def _beginnings(ledger: LinkLedger, snapshot: LinkSnapshot, keys: Sequence[MirrorPartition]) -> list[Row]:

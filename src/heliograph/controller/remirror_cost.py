@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from heliograph.cluster.log_reads import LogSpan
+from heliograph.controller.build_settings import is_build_setting, phase_of
 from heliograph.controller.recorded import Recorded
 from heliograph.controller.snapshot import LinkSnapshot, SourceTopic, TargetTopic
 from heliograph.controller.topic_config import FORCED
@@ -112,10 +113,15 @@ def kept_between(lost: Lost) -> Ranges:
     return {number: (ranges[0][1], ranges[1][0]) for number, ranges in lost.items() if len(ranges) == 2}
 
 
-def set_by_hand(snapshot: LinkSnapshot, source: SourceTopic, target: TargetTopic) -> dict[str, str]:
+def set_by_hand(
+    snapshot: LinkSnapshot, recorded: Recorded, source: SourceTopic, target: TargetTopic
+) -> dict[str, str]:
     """The target topic's own configs that it would not be created with, and is given again. What a mirror needs is not
-    among them."""
+    among them; nor is what a topic that is being built has for that, in whose place it was to get what is recorded."""
+    own = dict(target.config.own)
+    if phase_of(own) is not None:
+        own = {key: value for key, value in own.items() if not is_build_setting(key)}
+        awaited = recorded.set_by_hand(target.name)
+        own |= {key: value for key, value in awaited.items() if is_build_setting(key)}
     made = shape_for(snapshot, source).configs
-    return {
-        key: value for key, value in target.config.own.items() if made.get(key) != value and key not in FORCED
-    }
+    return {key: value for key, value in own.items() if made.get(key) != value and key not in FORCED}

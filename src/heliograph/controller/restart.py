@@ -1,8 +1,9 @@
-"""Partitions that nobody copies are given to lanes again, as a new plan has them."""
+"""Partitions that nobody copies are given to lanes again, as a new plan has them; or, if brokers have to clean them
+first, to who waits for that (builds.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from heliograph.controller.board import Board
 from heliograph.controller.lane_keeper import LaneKeeper
@@ -15,9 +16,14 @@ from heliograph.model.states import CONDITIONS, PartitionState
 
 
 class Restart:
-    def __init__(self, board: Board, keeper: LaneKeeper) -> None:
+    """`clean`: takes partitions that brokers have to clean."""
+
+    def __init__(
+        self, board: Board, keeper: LaneKeeper, clean: Callable[[Iterable[MirrorPartition]], None]
+    ) -> None:
         self._board = board
         self._keeper = keeper
+        self._clean = clean
 
     def state(self, key: MirrorPartition) -> PartitionState:
         return self._board.rows[key].state
@@ -69,6 +75,7 @@ class Restart:
         cleaning = [each for each in todo.cleaning if each.partition in wanted]
         self._board.adopt_again(copies, refusals, paused, awaited, cleaning)
         self._keeper.extend(copies, created={creation.topic for creation in todo.creations})
+        self._clean([each.partition for each in cleaning])
         if ledger is not None:
             kept = [each for each in refusals if each.why.reason not in CONDITIONS]
             ledger.record(rows_of_stops(ledger, kept))

@@ -10,16 +10,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 
-from heliograph.controller.build_settings import BuildPhase, is_compacted, phase_of, with_build
+from heliograph.controller.build_settings import is_compacted, phase_of, with_build
 from heliograph.controller.recorded import Recorded
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic
 from heliograph.controller.topic_config import TargetShape, shape_target
 from heliograph.model.admission import Admitted, PartitionFacts, Refused, admit_partition, goal_of
+from heliograph.model.hints import AFRESH, THEN_START
 from heliograph.model.partition import MirrorPartition, TopicPartition
 from heliograph.model.policy import EARLIEST, OnLoss
 from heliograph.model.producer_id import producer_id
 from heliograph.model.start import LATEST
-from heliograph.model.states import StopReason
+from heliograph.model.states import BuildPhase, StopReason
 
 
 def shape_for(snapshot: LinkSnapshot, topic: SourceTopic) -> TargetShape:
@@ -34,6 +35,12 @@ def shape_for(snapshot: LinkSnapshot, topic: SourceTopic) -> TargetShape:
         target_defaults=snapshot.target_defaults,
         untold=topic.config.untold,
     )
+
+
+def final_configs(snapshot: LinkSnapshot, topic: SourceTopic, recorded: Recorded) -> dict[str, str]:
+    """What its target topic has in the end, when it is built: what somebody had set before it was made anew, too."""
+    by_hand = recorded.set_by_hand(snapshot.link.target_topic(topic.name))
+    return {**shape_for(snapshot, topic).configs, **by_hand}
 
 
 def creation_shape(snapshot: LinkSnapshot, topic: SourceTopic) -> TargetShape:
@@ -53,12 +60,37 @@ def target_configs(snapshot: LinkSnapshot, topic: SourceTopic) -> Mapping[str, s
 
 
 def build_phase(snapshot: LinkSnapshot, topic: SourceTopic) -> BuildPhase | None:
-    """How far its target topic is that is built; one that is not there begins with its fillers. None: it is not built,
-    or not any more."""
+    """How far its target topic is that is built, whatever the source is by now; one that is not there begins with its
+    fillers. None: it is not built, or not any more."""
     target = snapshot.targets.get(snapshot.link.target_topic(topic.name))
-    if not is_compacted(topic.config.effective):
-        return None
-    return BuildPhase.FILLING if target is None else phase_of(target.config.own)
+    if target is not None:
+        return phase_of(target.config.own)
+    return BuildPhase.FILLING if is_compacted(topic.config.effective) else None
+
+
+def is_being_built(topic: SourceTopic) -> bool:
+    """By another mirror, whose target it is: it holds fillers, and its settings are not those that it will have."""
+    return phase_of(topic.config.own) is not None
+
+
+def refuse_build(snapshot: LinkSnapshot, topic: SourceTopic) -> Refused | None:
+    """Why it cannot be copied, or not be built on, as the settings on both sides are now."""
+    link = snapshot.link
+    if is_being_built(topic):
+        return Refused(
+            reason=StopReason.BUILD,
+            message=f"topic {topic.name} of cluster {link.source!r} is being built by another mirror itself, and holds"
+            " fillers",
+            hint=f"wait for topic_built of the mirror into {link.source!r}" + THEN_START,
+        )
+    if build_phase(snapshot, topic) is BuildPhase.FILLING and not is_compacted(topic.config.effective):
+        return Refused(
+            reason=StopReason.BUILD,
+            message=f"topic {topic.name} of cluster {link.source!r} is not compacted any more, and its target is being"
+            " built as a compacted topic: brokers would remove records there that the source keeps",
+            hint=f"set cleanup.policy=compact on the source topic again{THEN_START}; else, {AFRESH}",
+        )
+    return None
 
 
 def can_align(configs: Mapping[str, str]) -> bool:

@@ -28,14 +28,14 @@ from heliograph.model.errors import CorruptBatch, DecompressionLimit, PartitionS
 from heliograph.model.hints import THEN_RESUME
 from heliograph.model.partition_status import Aligning
 from heliograph.model.position import SEQUENCES, Position
-from heliograph.model.states import StopReason
+from heliograph.model.states import BuildPhase, StopReason
 from heliograph.wire.batch import MAGIC, BatchHeader, Codec, read_header, split_batches
 from heliograph.wire.batch_layout import CODEC_BITS
 from heliograph.wire.dense import MOST_OFFSETS, dense_batch
 from heliograph.wire.kernels.loading import Kernels, loaded
 from heliograph.wire.old_messages import plain_batch
 
-FILLING, FILLED = "filling", "filled"
+FILLING, FILLED = BuildPhase.FILLING, BuildPhase.FILLED
 BACKDATED_MS = 600_000  # above what clocks may differ by, and far below what brokers remember by default
 
 

@@ -46,6 +46,7 @@ class Event(StrEnum):
     SPARK_ARCHIVE = "spark_archive"
     TOPIC_CREATED = "topic_created"
     TOPIC_FILLED = "topic_filled"
+    NOT_CLEANED = "not_cleaned"
     TOPIC_BUILT = "topic_built"
     TOPIC_MISSING = "topic_missing"
     CLUSTER_AWAY = "cluster_away"

@@ -92,7 +92,7 @@ def _remirror(
     lost |= {n: lost_of(span, None) for n, span in trace.beyond.items()}
     held |= trace.beyond
     lost = {number: ranges for number, ranges in lost.items() if ranges}
-    restored = set_by_hand(snapshot, source, target)
+    restored = set_by_hand(snapshot, recorded, source, target)
     shown = _shown(snapshot, recorded, source, target, held, lost, trace.groups, restored)
     link = snapshot.link
     return Draft(

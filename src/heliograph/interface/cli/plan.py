@@ -13,7 +13,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from heliograph.controller.build_settings import BuildPhase
+from heliograph.controller.build_settings import KEEP_OFF
 from heliograph.interface.cli import logs, output
 from heliograph.interface.cli.config_path import ConfigArgument, ConfigOption
 from heliograph.interface.config_file import find_config, read_settings
@@ -23,6 +23,7 @@ from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.policy import LinkPolicy
 from heliograph.model.settings import Settings
+from heliograph.model.states import BuildPhase
 
 if TYPE_CHECKING:
     from heliograph.controller.gap_filling import GapFilling
@@ -198,7 +199,7 @@ def _action(row: dict[str, Any], *, new: bool) -> str:
         steps.append(f"align to {row['align_to']:,}")
     if row["build"]:
         built = "build" if row["build"] == BuildPhase.FILLING else "let brokers remove fillers"
-        steps.append(f"{built} (compacted: keep consumers off until it is copied)")
+        steps.append(f"{built} (compacted: {KEEP_OFF})")
     return ", ".join([*steps, "copy"])
 
 
