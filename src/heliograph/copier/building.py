@@ -87,6 +87,15 @@ class Building:
         ready = self.ready
         return None if ready is None else Filler(ready.perishable, len(ready.batch))
 
+    @property
+    def old_next(self) -> bool:
+        """What goes next is perishable: a stretch of old records without a hole, and so without a filler of today."""
+        return self.ready is not None and self.ready.perishable
+
+    def drop(self) -> None:
+        """What was made ready is not wanted any more: it is made again from where the target ends."""
+        self.ready = None
+
     def take(self) -> Append:
         assert self.ready is not None
         taken, self.ready = self.ready, None

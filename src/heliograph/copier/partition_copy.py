@@ -263,7 +263,8 @@ class PartitionCopy:
         """A perishable batch is on its way, or will be; or a gap that only we may fill."""
         in_flight = any(out.perishable for out in self._in_flight)
         fill = self._filling.current or self._gap()
-        return self._waiting.old_next or self._waiting.has_old or in_flight or bool(fill and fill.exclusive)
+        old_next = self._waiting.old_next or self._waiting.has_old or self._old_is_next
+        return old_next or in_flight or bool(fill and fill.exclusive)
 
     @property
     def clear(self) -> bool:
@@ -280,10 +281,16 @@ class PartitionCopy:
     @property
     def awaits_clearance(self) -> bool:
         """A perishable batch is next, or a gap behind one, and an append of somebody may still be on its way."""
-        old_is_next = self._waiting.left_old and not self._waiting
         return not self._clearance.clear and (
-            old_is_next or self._is_contested() or self._must_be_clear(self._gap())
+            self._old_is_next or self._is_contested() or self._must_be_clear(self._gap())
         )
+
+    @property
+    def _old_is_next(self) -> bool:
+        """A perishable batch: left at the source, or made of what was there."""
+        if self._building is not None and self._building.old_next:
+            return True
+        return self._waiting.left_old and not self._waiting
 
     def _is_contested(self) -> bool:
         """A gap is next that only we may fill, and not before all is clear."""
@@ -294,7 +301,7 @@ class PartitionCopy:
     @property
     def awaits_lease(self) -> bool:
         """A perishable batch is next, and all that it lacks is an exclusive lease."""
-        return self._waiting.left_old and not self._waiting and self._clearance.clear
+        return self._old_is_next and self._clearance.clear and not self._exclusive
 
     # -- fillers (copier/alignment.py)
 
@@ -542,8 +549,7 @@ class PartitionCopy:
     def _confirm_alignment(self) -> None:
         """The source holds the goal, and what comes first may follow at once. Until then the last filler stays: without
         it nobody could tell an alignment under way from records that were lost to retention."""
-        old_is_next = self._waiting.left_old and not self._waiting
-        waits = old_is_next or self.wants_attempt or self.awaits_recoding
+        waits = self._old_is_next or self.wants_attempt or self.awaits_recoding
         if self._alignment is not None and not waits and not self._is_contested():
             self._alignment.confirmed()
 
@@ -576,7 +582,7 @@ class PartitionCopy:
         because what it said before may be out of date, whether or not a batch waits already."""
         if not self._clearance.clear and self._clearance.is_over(now):
             self._clearance.clear = True
-            old_next = self._waiting.old_next
+            old_next = self._waiting.old_next or self._old_is_next
             self._resync_later(Trouble(Event.LEASE_WAIT, "older appends are over by now"))
             self._waiting.old_next = old_next and not self.over
 
@@ -673,7 +679,7 @@ class PartitionCopy:
         self._tell_clamped()
         self.interruptions += 1
         self._enter(Happening.STOP)
-        self._waiting.drop()
+        self._drop_waiting()
         self._leave_share()
 
     def retire(self) -> None:
@@ -682,7 +688,7 @@ class PartitionCopy:
         self._tell_clamped()
         self.interruptions += 1
         self._enter(Happening.RETIRE)
-        self._waiting.drop()
+        self._drop_waiting()
         self._leave_share()
 
     # -- what others learn on its behalf
@@ -825,9 +831,14 @@ class PartitionCopy:
         self.interruptions += 1
         self._meet(trouble)
         self.stale = self.stale or stale
-        self._waiting.drop()
+        self._drop_waiting()
         self._enter(Happening.TROUBLE)
         self._drained()
+
+    def _drop_waiting(self) -> None:
+        self._waiting.drop()
+        if self._building is not None:
+            self._building.drop()
 
     def _meet(self, trouble: Trouble | None) -> None:
         """A trouble that goes on as it was does not begin again."""
@@ -875,7 +886,8 @@ class PartitionCopy:
             return BoundBy.TARGET if self._recoding.awaits is Awaited.MEMORY else None
         deletes = self._alignment is not None and self._alignment.is_filled(self._sending)
         answers_due = deletes or not self.settled or (self._share is not None and self._share.full)
-        return self._waits.bound_by(now, answers_due=answers_due, holds=bool(self._waiting))
+        made = self._building is not None and self._building.ready is not None
+        return self._waits.bound_by(now, answers_due=answers_due, holds=made or bool(self._waiting))
 
     @property
     def state(self) -> PartitionState:

@@ -1,0 +1,120 @@
+"""A lane builds a compacted partition: whatever interrupts it, and however old the records are, all offsets up to the
+last hole are filled in the end, once, with the source's records at their offsets (P1, P2, P4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from heliograph.copier.building import FILLED
+from heliograph.copier.lease import Lease
+from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.wire.batch import Codec
+from heliograph.wire.compare_dense import dense_difference
+from heliograph.wire.kernels.loading import Kernels, wait
+
+from .lane_world import LINK, Clock, World, place, until, world
+from .memory_log import MemoryLog
+from .source_batches import NOW_MS, NOW_S, OLD_MS, batch, holed
+from .test_gaps import Driver
+
+GZIP = int(Codec.GZIP)
+GRANTED_S = 6.0  # what a driver's word lasts
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernels() -> Kernels:
+    """Loaded before the first lane runs: that takes longer than a test waits."""
+    return wait()
+
+
+def compacted(log: MemoryLog, *, timestamp: int = NOW_MS, rounds: int = 3) -> None:
+    """A dense stretch, which stands apart by its codec, a batch with holes and a hole behind it, again and again; then
+    a dense tail of today."""
+    for _ in range(rounds):
+        for _ in range(5):
+            log.store(batch(log.end, 4, timestamp=timestamp, codec=GZIP))
+        log.store(holed(log.end, [1, 3], 6, timestamp=timestamp))
+        log.leave_out(10)
+    for _ in range(5):
+        log.store(batch(log.end, 4))
+
+
+def last_hole_end(log: MemoryLog) -> int:
+    return log.batches[-5].header.base_offset
+
+
+def assign(it: World, *, clear_in_s: float = 0.0, **changed: Any) -> PartitionCopy:
+    return it.assign(0, clear_in_s=clear_in_s, builds=True, **changed)
+
+
+def is_filled(copy: PartitionCopy) -> bool:
+    aligning = copy.aligning(NOW_S)
+    return aligning is not None and aligning.phase == FILLED
+
+
+async def until_filled(it: World, copy: PartitionCopy, clock: Clock | None = None) -> None:
+    """With a driver that answers as it should: an exclusive lease to who wants one, attempts to who needs them."""
+    driver = Driver(it)
+
+    def done() -> bool:
+        if clock is not None:
+            it.lane.renew(LINK, clock.now, GRANTED_S if it.lane.wants_exclusion() else 0.0)
+        driver.grant()
+        assert copy.stopped is None
+        return is_filled(copy)
+
+    await until(done)
+
+
+def assert_built(it: World, kernels: Kernels) -> None:
+    """The target ends where the source's last hole does, in a marker, and fits the source before it."""
+    source, target = it.source.logs[place(0)], it.target.logs[place(0)]
+    assert target.end == last_hole_end(source)
+    assert [stored.header.base_offset for stored in target.batches if stored.header.is_control] == [
+        target.end - 1
+    ]
+    theirs = [(stored.header, memoryview(stored.data)) for stored in source.batches]
+    ours = b"".join(stored.data for stored in target.batches)
+    last = target.end - 1
+    assert dense_difference(kernels, memoryview(ours), theirs, first_offset=0, next_offset=last) is None
+
+
+async def test_a_compacted_partition_is_filled_up_to_its_last_hole(kernels: Kernels) -> None:
+    async with world() as it:
+        it.create(0)
+        compacted(it.source.logs[place(0)])
+        await until_filled(it, assign(it))
+        assert_built(it, kernels)
+
+
+async def test_old_dense_stretches_wait_until_appends_of_the_last_holder_are_over(kernels: Kernels) -> None:
+    async with world() as it:
+        it.create(0)
+        compacted(it.source.logs[place(0)], timestamp=OLD_MS)
+        copy = assign(it, clear_in_s=0.3)
+        await until(lambda: copy.awaits_clearance)
+        assert copy.bound_by(NOW_S) is None
+        assert it.target.logs[place(0)].end == 0
+        await until_filled(it, copy)
+        assert_built(it, kernels)
+
+
+async def test_old_dense_stretches_ask_for_the_exclusive_lease_that_they_need(kernels: Kernels) -> None:
+    """Also where all that waits behind them is of today."""
+    clock = Clock()
+    async with world(lease=Lease(clock)) as it:
+        it.create(0)
+        log = it.source.logs[place(0)]
+        for _ in range(5):
+            log.store(batch(log.end, 4, timestamp=OLD_MS))
+        compacted(log)
+        it.lane.renew(LINK, clock.now, 0)  # a word of the driver, but no right
+        copy = assign(it)
+        await until(lambda: bool(it.lane.wants_exclusion()))
+        assert copy.awaits_lease
+        assert copy.bound_by(NOW_S) is None
+        assert it.target.logs[place(0)].end == 0
+        await until_filled(it, copy, clock)
+        assert_built(it, kernels)
