@@ -10,6 +10,7 @@ import pytest
 from heliograph.copier.batches import Append
 from heliograph.copier.building import BACKDATED_MS, FILLED, FILLING
 from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.model.events import Event
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.batch import Codec, read_header, verify_crc
 from heliograph.wire.decode import decode
@@ -142,6 +143,20 @@ def test_a_corrupt_batch_stops_the_partition_and_is_not_filled_over() -> None:
     give(copy, damaged, batch(20))
     assert copy.stopped is not None
     assert copy.stopped.reason is StopReason.CORRUPT
+
+
+@pytest.mark.parametrize("shift_ms", [0, 1])
+def test_a_duplicate_is_a_race_and_no_time_of_the_broker_s(shift_ms: int) -> None:
+    """Fillers are dated anew at every resynchronisation: an append from before it that executes late has other times,
+    and what follows it is answered as its duplicate, with the times that are there."""
+    copy = building(build_to=20)
+    give(copy, holed(0, [1, 4], 9), batch(20))
+    append = copy.take()
+    copy.appended(append.start.target, append.max_timestamp + shift_ms)
+    assert copy.stopped is None
+    assert copy.wants_resync
+    assert copy.trouble is not None
+    assert copy.trouble.event is Event.RACED
 
 
 def test_progress_is_told() -> None:

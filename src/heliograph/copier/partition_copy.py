@@ -595,11 +595,12 @@ class PartitionCopy:
             self._note_race(append)
         if base_offset > expected:
             self.stop(wrong_place(expected, base_offset))
-        elif base_offset == expected and append_time not in (-1, append.max_timestamp) and append.records:
-            self.stop(stamped(base_offset))
-        elif append_time != -1 and not append.records:
-            # A duplicate: of a rival's filler, or of its first records, which have the same sequence numbers.
+        elif append_time != -1 and (self._building is not None or not append.records):
+            # A duplicate: of a rival's fillers, which are dated by its own clock, or of its first records, which have
+            # the same sequence numbers. If the broker stamps batches, the resynchronisation finds that out.
             self._resync_later(Trouble(Event.RACED, f"another copier had appended offset {expected} before"))
+        elif base_offset == expected and append_time not in (-1, append.max_timestamp):
+            self.stop(stamped(base_offset))
         elif self.phase is Phase.RETIRED and base_offset == expected:
             self._count(append)
         elif self.phase not in SENDING:
