@@ -3,6 +3,7 @@ last hole are filled in the end, once, with the source's records at their offset
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,14 +11,17 @@ import pytest
 from heliograph.copier.building import FILLED
 from heliograph.copier.lease import Lease
 from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.model.fill_way import FillWay
 from heliograph.wire.batch import Codec
 from heliograph.wire.compare_dense import dense_difference
+from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.kernels.loading import Kernels, wait
 
-from .lane_world import LINK, Clock, World, place, until, world
+from .lane_world import LINK, Clock, World, mirror, place, refuse, until, world
 from .memory_log import MemoryLog
 from .source_batches import NOW_MS, NOW_S, OLD_MS, batch, holed
 from .test_gaps import Driver
+from .test_losses import CONTINUE, WAYS, Teller
 
 GZIP = int(Codec.GZIP)
 GRANTED_S = 6.0  # what a driver's word lasts
@@ -54,9 +58,11 @@ def is_filled(copy: PartitionCopy) -> bool:
     return aligning is not None and aligning.phase == FILLED
 
 
-async def until_filled(it: World, copy: PartitionCopy, clock: Clock | None = None) -> None:
+async def until_filled(
+    it: World, copy: PartitionCopy, clock: Clock | None = None, driver: Driver | None = None
+) -> None:
     """With a driver that answers as it should: an exclusive lease to who wants one, attempts to who needs them."""
-    driver = Driver(it)
+    driver = driver or Driver(it)
 
     def done() -> bool:
         if clock is not None:
@@ -68,17 +74,17 @@ async def until_filled(it: World, copy: PartitionCopy, clock: Clock | None = Non
     await until(done)
 
 
-def assert_built(it: World, kernels: Kernels) -> None:
+def assert_built(it: World, kernels: Kernels, *, end: int | None = None) -> None:
     """The target ends where the source's last hole does, in a marker, and fits the source before it."""
     source, target = it.source.logs[place(0)], it.target.logs[place(0)]
-    assert target.end == last_hole_end(source)
+    assert target.end == (last_hole_end(source) if end is None else end)
     assert [stored.header.base_offset for stored in target.batches if stored.header.is_control] == [
         target.end - 1
     ]
     theirs = [(stored.header, memoryview(stored.data)) for stored in source.batches]
     ours = b"".join(stored.data for stored in target.batches)
-    last = target.end - 1
-    assert dense_difference(kernels, memoryview(ours), theirs, first_offset=0, next_offset=last) is None
+    first, last = source.start, max(source.start, target.end - 1)
+    assert dense_difference(kernels, memoryview(ours), theirs, first_offset=first, next_offset=last) is None
 
 
 async def test_a_compacted_partition_is_filled_up_to_its_last_hole(kernels: Kernels) -> None:
@@ -117,4 +123,72 @@ async def test_old_dense_stretches_ask_for_the_exclusive_lease_that_they_need(ke
         assert copy.bound_by(NOW_S) is None
         assert it.target.logs[place(0)].end == 0
         await until_filled(it, copy, clock)
+        assert_built(it, kernels)
+
+
+# -- losses
+
+
+async def half_built(it: World) -> int:
+    """A build that was interrupted; where its target ends."""
+    it.create(0)
+    compacted(it.source.logs[place(0)], timestamp=OLD_MS)
+    refuse(it.target, ErrorCode.NOT_ENOUGH_REPLICAS, lambda nth: nth >= 2)
+    copy = assign(it)
+    await until(lambda: copy.trouble is not None)
+    await it.lane.revoke(mirror(0))
+    it.target.fault = lambda _where: None
+    at = it.target.logs[place(0)].end
+    assert 0 < at < last_hole_end(it.source.logs[place(0)])
+    return at
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("holes_behind", [True, False])
+async def test_an_accepted_loss_amid_a_build_gets_fillers_like_any_hole(
+    kernels: Kernels, way: FillWay, holes_behind: bool
+) -> None:
+    """And its last offset the marker, if nothing behind it is a hole: what was filled before must be cleaned, too."""
+    async with world() as it:
+        at = await half_built(it)
+        log = it.source.logs[place(0)]
+        start = at + 3 if holes_behind else last_hole_end(log) + 4
+        log.delete_before(start)
+        driver = Teller(it)
+        copy = assign(it, policy=CONTINUE, fill_way=way)
+        await until_filled(it, copy, driver=driver)
+        assert driver.told == [(at, start)]
+        assert_built(it, kernels, end=None if holes_behind else start)
+
+
+async def test_a_loss_amid_a_build_is_not_filled_before_the_driver_has_heard_of_it() -> None:
+    async with world() as it:
+        at = await half_built(it)
+        it.source.logs[place(0)].delete_before(at + 3)
+        copy = assign(it, policy=CONTINUE)
+        await until(lambda: copy.wants_attempt)
+        assert copy.bound_by(NOW_S) is None
+        await asyncio.sleep(0.05)
+        assert it.target.logs[place(0)].end == at
+
+
+async def test_a_source_that_starts_later_while_its_target_ends_in_fillers_is_aligned_to_anew(
+    kernels: Kernels,
+) -> None:
+    """As an alignment under way is: nobody has read of the target yet, and it begins where the source does."""
+    async with world() as it:
+        it.create(0)
+        log = it.source.logs[place(0)]
+        log.store(batch(0, 4))
+        log.leave_out(250_000)
+        compacted(log)
+        refuse(it.target, ErrorCode.NOT_ENOUGH_REPLICAS, lambda nth: nth >= 2)
+        first = assign(it)
+        await until(lambda: first.trouble is not None)
+        await it.lane.revoke(mirror(0))
+        it.target.fault = lambda _where: None
+        assert it.target.logs[place(0)].end == 200_000
+        log.delete_before(log.batches[3].header.base_offset)
+        await until_filled(it, assign(it))
+        assert it.target.logs[place(0)].start == log.start
         assert_built(it, kernels)

@@ -231,6 +231,8 @@ class PartitionCopy:
     def _peek_built(self, building: Building) -> Filler | None:
         if self.phase not in SENDING:
             return None
+        if self._lost_unheard:
+            return None
         found = building.peek()
         if found is None or ((self.phase is Phase.PROBE or found.perishable) and self._in_flight):
             return None
@@ -377,7 +379,13 @@ class PartitionCopy:
         """A gap is next, and the driver must reserve an attempt to fill it with."""
         if self.phase not in SENDING or self._filling.has_attempt:
             return False
-        return self._next_gap() is not None
+        return self._lost_unheard or self._next_gap() is not None
+
+    @property
+    def _lost_unheard(self) -> bool:
+        """What is built next is lost. Fillers need no attempt, but its grant shows that the driver has heard of it."""
+        lost = self._building is not None and self._losses.under_way(self._sending.source)
+        return lost and not self._filling.has_attempt
 
     @property
     def gaps_filled(self) -> bool:
@@ -484,12 +492,12 @@ class PartitionCopy:
             time_ms = filler_time_ms(self.spec, now_ms) if self.spec.builds else now_ms
             self._alignment = Alignment(found.align_to, time_ms)
         self._building = None
+        self._lose(found.lost_to)  # a hole like any other to what is built
         if self.spec.builds:
             assert now_ms is not None
             self._building = Building(self.spec, found.build_to, now_ms)
             if self._alignment is None:
                 self._begin_building(self._building)
-        self._lose(found.lost_to)
         self._heard = False
         self._enter(Happening.SYNCED)
 

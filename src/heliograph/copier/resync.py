@@ -74,8 +74,8 @@ class Synced:
     `marks`: what markers that filled gaps here have used up. `align_to`: up to there the target holds fillers, or is to
     be given them (copier/alignment.py). `fillers_end`: up to there are fillers that came back
     (copier/stray_fillers.py). `lost_to`: up to there the source's offsets are gone, and that is accepted
-    (copier/losses.py). `build_to`: where the last hole ends that compaction made at the source, for a topic that is
-    being built (copier/building.py); None: there is none behind the position."""
+    (copier/losses.py). `build_to`: where the last hole ends that compaction, or a loss, made at the source, for a
+    topic that is being built (copier/building.py); None: there is none behind the position."""
 
     position: Position
     state_ms: int | None = None
@@ -150,6 +150,8 @@ def _resynchronise(spec: CopySpec, producer: FillProducer | None, *, gaps_filled
     assert isinstance(verdict, Admitted)
     fillers_end = None if spec.builds else (yield from stray_fillers_end(goal, target, tail))
     build_to = (yield from _last_hole(spec, source, verdict.position, goal)) if spec.builds else None
+    if spec.builds and build_to is None:
+        build_to = verdict.lost_to  # a hole, too, and all that there is to put a marker into
     return Synced(
         position=verdict.position,
         state_ms=own.last_timestamp if own else None,
