@@ -11,16 +11,30 @@ from heliograph.copier.batches import Append
 from heliograph.copier.building import BACKDATED_MS, FILLED, FILLING
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.model.events import Event
+from heliograph.model.policy import DEFAULT_POLICY, LinkPolicy, Oversize
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.batch import Codec, read_header, verify_crc
 from heliograph.wire.decode import decode
+from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.filler import filler_offsets_count
 from heliograph.wire.kernels.loading import Kernels, wait
 from tests.wire.logs import seen
 
-from .source_batches import NOW_MS, NOW_S, OLD_MS, batch, give, holed, spec_of, synced_at
+from .source_batches import (
+    AWAY,
+    MIRRORED_BACK,
+    NOW_MS,
+    NOW_S,
+    OLD_MS,
+    batch,
+    give,
+    holed,
+    spec_of,
+    synced_at,
+)
 
 GZIP = int(Codec.GZIP)
+SKIP = replace(DEFAULT_POLICY, oversize=Oversize.SKIP)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -28,8 +42,11 @@ def kernels() -> Kernels:
     return wait()
 
 
-def building(build_to: int | None, at: int = 0) -> PartitionCopy:
-    copy = PartitionCopy(replace(spec_of(), builds=True), 1 << 20)
+def building(
+    build_to: int | None, at: int = 0, policy: LinkPolicy = DEFAULT_POLICY, max_batch_bytes: int = 1 << 20
+) -> PartitionCopy:
+    spec = spec_of(max_batch_bytes=max_batch_bytes)
+    copy = PartitionCopy(replace(spec, builds=True, policy=policy), 1 << 20)
     copy.synced(synced_at(at, state_ms=NOW_MS, build_to=build_to), NOW_MS)
     return copy
 
@@ -157,6 +174,98 @@ def test_a_duplicate_is_a_race_and_no_time_of_the_broker_s(shift_ms: int) -> Non
     assert copy.wants_resync
     assert copy.trouble is not None
     assert copy.trouble.event is Event.RACED
+
+
+# -- records that are too large
+
+
+def test_a_record_that_is_too_large_stops_the_partition_once_all_before_it_is_there() -> None:
+    copy = building(build_to=20, max_batch_bytes=200)
+    give(copy, holed(0, [1], 3), batch(4, value_bytes=300), batch(20))
+    assert take(copy).end.target == 4
+    assert copy.stopped is not None
+    assert copy.stopped.reason is StopReason.TOO_LARGE
+    assert (copy.stopped.first_offset, copy.stopped.next_offset) == (4, 5)
+    assert "oversize: skip" in copy.stopped.hint
+
+
+def test_a_record_that_is_left_out_is_told_and_gets_a_marker_of_its_own(kernels: Kernels) -> None:
+    copy = building(build_to=20, max_batch_bytes=200, policy=SKIP)
+    give(copy, holed(0, [1], 3), batch(4, value_bytes=300), holed(5, [1], 4), batch(20))
+    assert take(copy).end.target == 4
+    assert copy.peek() is None
+    [told] = copy.take_notices()
+    assert (told.event, told.first_offset, told.next_offset) == (Event.RECORD_SKIPPED, 4, 5)
+    assert "b'k4'" in told.message
+    assert copy.wants_attempt
+    copy.attempt_granted(0)
+    fill = copy.fill_due()
+    assert fill is not None
+    assert (fill.start.source, fill.end.source, fill.exclusive) == (4, 5, True)
+    copy.begin_fill(fill)
+    copy.filled_to(5)
+    copy.fill_over()
+    append = take(copy)
+    assert (append.start.target, append.start.sequence, append.end.target) == (5, 4, 19)
+    assert held(kernels, append) == [6]
+
+
+def test_a_record_that_is_left_out_is_not_read_as_a_hole_by_its_successor() -> None:
+    """It is met again, told again by another copy, and gets its marker."""
+    copy = building(build_to=20, at=4, max_batch_bytes=200, policy=SKIP)
+    give(copy, batch(4, value_bytes=300), holed(5, [1], 4), batch(20))
+    assert copy.peek() is None
+    assert [each.event for each in copy.take_notices()] == [Event.RECORD_SKIPPED]
+    copy.interrupted(AWAY)
+    copy.synced(synced_at(4, state_ms=NOW_MS, build_to=20), NOW_MS)
+    give(copy, batch(4, value_bytes=300), holed(5, [1], 4), batch(20))
+    assert (copy.peek(), copy.wants_attempt, copy.take_notices()) == (None, True, [])
+
+
+def refused(copy: PartitionCopy) -> Append:
+    append = copy.take()
+    copy.refused(ErrorCode.MESSAGE_TOO_LARGE, "")
+    assert copy.stopped is None
+    copy.synced(synced_at(append.start.source, state_ms=NOW_MS, build_to=20), NOW_MS)
+    return append
+
+
+def test_after_a_refusal_a_record_may_be_larger_than_what_batches_are_kept_to() -> None:
+    copy = building(build_to=20)
+    batches = (batch(0, 3), batch(3, value_bytes=300), batch(20))
+    give(copy, *batches)
+    assert refused(copy).records == 4
+    give(copy, *batches)
+    assert take(copy).end.target == 3
+    assert take(copy).end.target == 4
+    assert copy.stopped is None
+
+
+def test_a_batch_of_one_record_among_fillers_is_made_smaller_when_it_is_refused() -> None:
+    copy = building(build_to=20)
+    give(copy, holed(0, [1], 9), batch(20))
+    size = len(refused(copy).batch)
+    give(copy, holed(0, [1], 9), batch(20))
+    assert len(take(copy).batch) <= size // 2
+    assert copy.stopped is None
+
+
+# -- what the target's own cluster has sent
+
+
+def test_what_was_mirrored_from_the_target_stops_the_partition_once_all_before_it_is_there() -> None:
+    copy = building(build_to=20)
+    give(copy, holed(0, [1], 3), holed(4, [0], 2, producer_id=MIRRORED_BACK), batch(20))
+    assert take(copy).end.target == 4
+    assert copy.stopped is not None
+    assert copy.stopped.reason is StopReason.LOOP
+
+
+def test_a_codec_that_nobody_knows_is_a_corrupt_batch() -> None:
+    copy = building(build_to=20)
+    give(copy, holed(0, [1], 3, attributes=6), batch(20))
+    assert copy.stopped is not None
+    assert copy.stopped.reason is StopReason.CORRUPT
 
 
 def test_progress_is_told() -> None:

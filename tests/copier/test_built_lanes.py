@@ -20,6 +20,7 @@ from heliograph.wire.kernels.loading import Kernels, wait
 from .lane_world import LINK, Clock, World, mirror, place, refuse, until, world
 from .memory_log import MemoryLog
 from .source_batches import NOW_MS, NOW_S, OLD_MS, batch, holed
+from .test_building import SKIP
 from .test_gaps import Driver
 from .test_losses import CONTINUE, WAYS, Teller
 
@@ -192,3 +193,46 @@ async def test_a_source_that_starts_later_while_its_target_ends_in_fillers_is_al
         await until_filled(it, assign(it))
         assert it.target.logs[place(0)].start == log.start
         assert_built(it, kernels)
+
+
+# -- records that are too large
+
+
+async def test_a_record_that_is_left_out_of_a_build_keeps_all_others_at_their_offsets(
+    kernels: Kernels,
+) -> None:
+    """Also with a successor that finds its marker at the target's end, and one that finds it further back."""
+    async with world() as it:
+        it.create(0)
+        log = it.source.logs[place(0)]
+        log.store(holed(0, [1], 3))
+        log.store(batch(log.end, value_bytes=900))
+        log.store(holed(log.end, [1], 3))
+        log.store(batch(log.end, 2, codec=GZIP))
+        compacted(log)
+        target = it.target.logs[place(0)]
+        driver = Teller(it)
+        for end in (5, 9):
+            refuse(it.target, ErrorCode.NOT_ENOUGH_REPLICAS, lambda _, end=end: target.end >= end)  # type: ignore[misc]
+            copy = assign(it, max_batch_bytes=600, policy=SKIP)
+
+            def reached(end: int = end) -> bool:
+                driver.grant()
+                return target.end >= end
+
+            await until(reached)
+            await it.lane.revoke(mirror(0))
+            assert copy.stopped is None
+        it.target.fault = lambda _where: None
+        await until_filled(it, assign(it, max_batch_bytes=600, policy=SKIP), driver=driver)
+        assert target.end == last_hole_end(log)
+        markers = [stored.header.base_offset for stored in target.batches if stored.header.is_control]
+        assert markers == [4, target.end - 1]
+        ours = memoryview(b"".join(stored.data for stored in target.batches))
+        theirs = [
+            (stored.header, memoryview(stored.data))
+            for stored in log.batches
+            if stored.header.base_offset != 4
+        ]
+        last = target.end - 1
+        assert dense_difference(kernels, ours, theirs, first_offset=0, next_offset=last) is None

@@ -16,6 +16,7 @@ from heliograph.wire.codecs import decompress
 from heliograph.wire.dense import MOST_OFFSETS, PLAIN_BYTES, Dense, dense_batch
 from heliograph.wire.filler import filler_offsets_count, last_filler_offset
 from heliograph.wire.kernels.loading import Kernels
+from heliograph.wire.recode import TooLarge
 
 from .batches import Record, make_batch
 from .logs import Seen
@@ -40,7 +41,7 @@ def made(
     first_offset: int,
     next_offset: int,
     **changed: Any,
-) -> Dense | None:
+) -> Dense | TooLarge:
     asked: dict[str, Any] = {
         "filler_time_ms": NOW_MS,
         "codec": Codec.NONE,
@@ -53,8 +54,8 @@ def made(
     return dense_batch(kernels, batches, first_offset=first_offset, next_offset=next_offset, **asked)
 
 
-def certainly(dense: Dense | None) -> Dense:
-    assert dense is not None
+def certainly(dense: Dense | TooLarge) -> Dense:
+    assert isinstance(dense, Dense)
     return dense
 
 
@@ -136,11 +137,13 @@ def test_the_range_is_cut_to_what_fits_and_the_rest_follows(
     while position < stop:
         asked = {"codec": codec, "holes": holes_of(log), "limit_bytes": limit}
         dense = made(kernels, batches_of(log), position, stop, **asked)
-        if dense is None:
+        if isinstance(dense, TooLarge):
             alone = certainly(
                 made(kernels, batches_of(log), position, position + 1, **asked | {"limit_bytes": 10**6})
             )
-            assert len(alone.batch) > limit
+            assert len(alone.batch) == dense.size_bytes > limit
+            key = held[position].key if position in held else None
+            assert (dense.first_offset, dense.key) == (position, key)
             return
         assert len(dense.batch) <= limit
         assert position < dense.next_offset <= stop
@@ -157,7 +160,7 @@ def test_without_compression_not_one_more_offset_would_have_fitted(
     whole = certainly(made(kernels, batches_of(log), first, first + size, **wanted))
     limit = len(whole.batch) - less
     cut = made(kernels, batches_of(log), first, first + size, limit_bytes=limit, **wanted)
-    fitted = cut.next_offset if cut is not None else first
+    fitted = cut.next_offset if isinstance(cut, Dense) else first
     assert fitted < first + size
     more = certainly(made(kernels, batches_of(log), first, fitted + 1, **wanted))
     assert len(more.batch) > limit

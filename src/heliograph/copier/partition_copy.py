@@ -28,7 +28,7 @@ from heliograph.copier.losses import Losses
 from heliograph.copier.merging import Merging
 from heliograph.copier.passage import pass_through
 from heliograph.copier.phases import FLOWING, OVER, SENDING, Happening, Phase, after
-from heliograph.copier.recoding import Awaited, Recoding
+from heliograph.copier.recoding import Awaited, Changed, Recoding
 from heliograph.copier.recovery import after_append
 from heliograph.copier.resync import Synced
 from heliograph.copier.source_queue import SourceQueue
@@ -201,11 +201,21 @@ class PartitionCopy:
     def _recode(self) -> None:
         """What is next, if it cannot go as it is. To be called whenever something else is next."""
         self._moved[self] = None
-        if self._building is not None:
-            if self._alignment is None:
-                self._building.prepare(self._waiting, self._sending, self._aim_bytes)
-            return
-        changes = self._recoding.run(self._waiting, self._sending.source, self._share, self._wall_ms)
+        if self._building is None:
+            self._tell_changes(
+                self._recoding.run(self._waiting, self._sending.source, self._share, self._wall_ms)
+            )
+            self._leave_old()
+        elif self._alignment is None:
+            limits = {"aim_bytes": self._aim_bytes, "most_bytes": self._takes_bytes}
+            self._tell_changes(self._building.prepare(self._waiting, self._sending, **limits))
+
+    def _leave_old(self) -> None:
+        head = self._waiting.head
+        if head is not None and head.perishable and not (self._exclusive and self.clear):
+            self._waiting.leave_old(self._sending.source)
+
+    def _tell_changes(self, changes: list[Changed]) -> None:
         for changed in changes:
             if (skipped := self._changes.skipped(changed)) is not None:
                 self._losses.untold = True
@@ -213,9 +223,6 @@ class PartitionCopy:
                 self.tell(skipped)
             if (clamped := self._changes.clamped(changed, self._wall_ms)) is not None:
                 self.tell(clamped)
-        head = self._waiting.head
-        if head is not None and head.perishable and not (self._exclusive and self.clear):
-            self._waiting.leave_old(self._sending.source)
 
     def _tell_clamped(self) -> None:
         """What was counted and not told yet, because the last telling was a moment ago."""
@@ -354,7 +361,8 @@ class PartitionCopy:
         return fill if fill is None or self._building is None else fill._replace(alone=True)
 
     def _next_gap(self) -> int | None:
-        """Where the gap ends that is next. Of a topic that is built only the last offset of the last hole is one."""
+        """Where the gap ends that is next. Of a topic that is built only the last offset of the last hole is one, and
+        a record that is left out."""
         if self._building is not None and self._building.marker(self._sending) is None:
             return None
         return self._waiting.gap(self._sending.source)
@@ -651,7 +659,8 @@ class PartitionCopy:
         if refused.reason is StopReason.TOO_LARGE:
             self._takes_bytes = min(self._takes_bytes, size_bytes - 1)
             self._aim_bytes = min(self._takes_bytes, size_bytes // 2)
-            return append.records > 1 or policy.oversize is Oversize.SKIP
+            several = append.end.target - append.start.target > 1  # records, or fillers around one
+            return several or policy.oversize is Oversize.SKIP
         if refused.reason is StopReason.TIMESTAMP and policy.timestamps is Timestamps.CLAMP:
             again, self._clamped_at = self._clamped_at == append.start.source, append.start.source
             self._looks_at_times = True

@@ -102,7 +102,7 @@ def way_by_header(run: Run, next_offset: int, spec: CopySpec, takes: TargetTakes
     if header.magic != MAGIC:
         return REENCODE  # where a compressed set of messages begins is not in its header
     if mirrored_from(header.producer_id, spec.target_cluster_id):
-        return Stop(_mirrored_back(at))
+        return Stop(mirrored_back(at))
     if at > next_offset:
         return _missing(next_offset, at)
     if at < next_offset or header.is_log_append_time or not header.is_dense or takes.clamps(header):
@@ -153,7 +153,7 @@ def too_many_holes(first_offset: int, next_offset: int) -> PartitionStop:
     )
 
 
-def _mirrored_back(offset: int) -> PartitionStop:
+def mirrored_back(offset: int) -> PartitionStop:
     return PartitionStop(
         StopReason.LOOP,
         f"the batch at offset {offset} was mirrored from the target itself",

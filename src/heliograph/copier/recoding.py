@@ -147,7 +147,7 @@ class Recoding:
         if isinstance(part, Hole):
             too_many = part.next_offset - part.first_offset > MOST_HOLES
             return too_many_holes(part.first_offset, part.next_offset) if too_many else None
-        return None if self._spec.policy.oversize is Oversize.SKIP else _too_large(part, most_bytes)
+        return None if self._spec.policy.oversize is Oversize.SKIP else too_large(part, most_bytes)
 
     def _source_batch(self, piece: Piece, hold: Hold, now_ms: int) -> SourceBatch:
         """It goes as it is from now on: what was clamped could not be known again among others. How old it is depends
@@ -259,7 +259,7 @@ def _recode(kernels: Kernels, run: Run, waiting: SourceQueue, next_offset: int, 
     return made
 
 
-def _too_large(record: TooLarge, most_bytes: int) -> PartitionStop:
+def too_large(record: TooLarge, most_bytes: int) -> PartitionStop:
     return PartitionStop(
         StopReason.TOO_LARGE,
         f"the record at offset {record.first_offset} makes a batch of {record.size_bytes} bytes, the target takes"
