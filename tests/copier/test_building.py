@@ -22,6 +22,7 @@ from tests.wire.logs import seen
 
 from .source_batches import (
     AWAY,
+    DAY_MS,
     MIRRORED_BACK,
     NOW_MS,
     NOW_S,
@@ -143,6 +144,16 @@ def test_old_records_without_a_hole_among_them_are_perishable() -> None:
     peeked = copy.peek()
     assert peeked is not None
     assert peeked.perishable
+
+
+def test_fillers_of_a_build_that_takes_long_are_dated_anew_before_brokers_forget_who_wrote_them() -> None:
+    copy = building(build_to=200_020)
+    soon_ms, later_ms = NOW_MS + DAY_MS // 5, NOW_MS + DAY_MS // 3
+    dates = []
+    for at, now_ms in ((0, NOW_MS), (10, soon_ms), (20, later_ms)):
+        give(copy, holed(at, [1], 9), now_ms=now_ms)
+        dates.append(read_header(take(copy).batch).base_timestamp)
+    assert dates == [NOW_MS - BACKDATED_MS, NOW_MS - BACKDATED_MS, later_ms - BACKDATED_MS]
 
 
 def test_the_codec_is_the_source_s_and_batches_of_another_one_stand_apart(kernels: Kernels) -> None:

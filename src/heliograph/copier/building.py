@@ -60,12 +60,15 @@ class Building:
     def __init__(self, spec: CopySpec, build_to: int | None, now_ms: int) -> None:
         self._spec = spec
         self._fill_to = None if build_to is None else build_to - 1
-        self._time_ms = filler_time_ms(spec, now_ms)
-        self._now_ms = now_ms
+        self._date(now_ms)
         self.ready: Append | None = None  # what goes next
         self.problem: PartitionStop | None = None  # why nothing does
         self._left_out: int | None = None  # the offset of the last record that is too large
         self._first_seen: tuple[float, int] | None = None
+
+    def _date(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+        self._time_ms = filler_time_ms(self._spec, now_ms)
 
     def fills(self, position: Position) -> bool:
         """Whether offsets are to be filled there, with records or with fillers."""
@@ -77,12 +80,14 @@ class Building:
         return position.source + 1 if marked else None
 
     def prepare(
-        self, waiting: SourceQueue, start: Position, *, aim_bytes: int, most_bytes: int
+        self, waiting: SourceQueue, start: Position, now_ms: int, *, aim_bytes: int, most_bytes: int
     ) -> list[Changed]:
         """Make the batch that is next, of `aim_bytes` at most, or one record of `most_bytes`, if enough is here for
         one; or find out why none can be made. To be called whenever something is new. What is to be told of it."""
         if self.ready is not None or self.problem is not None or not self.fills(start):
             return []
+        if now_ms - self._now_ms > self._spec.state_lasts_ms // 4:
+            self._date(now_ms)  # seldom: each time is the beginning of a segment
         if start.source == self._left_out:
             return []  # a marker is next
         made = self._make(waiting, start, aim_bytes, most_bytes)

@@ -208,7 +208,7 @@ class PartitionCopy:
             self._leave_old()
         elif self._alignment is None:
             limits = {"aim_bytes": self._aim_bytes, "most_bytes": self._takes_bytes}
-            self._tell_changes(self._building.prepare(self._waiting, self._sending, **limits))
+            self._tell_changes(self._building.prepare(self._waiting, self._sending, self._wall_ms, **limits))
 
     def _leave_old(self) -> None:
         head = self._waiting.head
