@@ -146,7 +146,7 @@ class Recoding:
     def _stop_for(self, part: Hole | TooLarge, most_bytes: int) -> PartitionStop | None:
         if isinstance(part, Hole):
             too_many = part.next_offset - part.first_offset > MOST_HOLES
-            return too_many_holes(part.first_offset, part.next_offset) if too_many else None
+            return too_many_holes(part.first_offset, part.next_offset, self._spec) if too_many else None
         return None if self._spec.policy.oversize is Oversize.SKIP else too_large(part, most_bytes)
 
     def _source_batch(self, piece: Piece, hold: Hold, now_ms: int) -> SourceBatch:
