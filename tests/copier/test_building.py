@@ -8,15 +8,16 @@ from dataclasses import replace
 import pytest
 
 from heliograph.copier.batches import Append
-from heliograph.copier.building import BACKDATED_MS, FILLED, FILLING
+from heliograph.copier.building import BACKDATED_MS
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.model.events import Event
+from heliograph.model.partition_status import AligningPhase
 from heliograph.model.policy import DEFAULT_POLICY, LinkPolicy, Oversize
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.batch import Codec, read_header, verify_crc
 from heliograph.wire.decode import decode
 from heliograph.wire.error_codes import ErrorCode
-from heliograph.wire.filler import filler_offsets_count
+from heliograph.wire.filler import last_filler_offset
 from heliograph.wire.kernels.loading import Kernels, wait
 from tests.wire.logs import seen
 
@@ -76,7 +77,7 @@ def test_holes_get_fillers_and_records_keep_their_offsets(kernels: Kernels) -> N
     assert (append.start.target, append.end.target, append.records) == (0, 19, 4)
     assert held(kernels, append) == [1, 4, 12, 15]
     header = read_header(append.batch)
-    assert filler_offsets_count(kernels, header, append.batch) == 15
+    assert last_filler_offset(kernels, header, append.batch) == 18
     assert (header.base_sequence, header.base_timestamp) == (0, NOW_MS - BACKDATED_MS)
 
 
@@ -111,7 +112,7 @@ def test_behind_the_last_hole_nothing_is_fetched_or_sent_before_the_topic_is_bui
     assert (copy.fetch_offset(), copy.peek(), copy.wants_attempt) == (None, None, False)
     aligning = copy.aligning(NOW_S)
     assert aligning is not None
-    assert (copy.state, aligning.phase) == (PartitionState.ALIGNING, FILLED)
+    assert (copy.state, aligning.phase) == (PartitionState.ALIGNING, AligningPhase.FILLED)
 
 
 def test_a_source_without_holes_has_nothing_to_fill() -> None:
@@ -119,7 +120,7 @@ def test_a_source_without_holes_has_nothing_to_fill() -> None:
     assert copy.fetch_offset() is None
     aligning = copy.aligning(NOW_S)
     assert aligning is not None
-    assert aligning.phase == FILLED
+    assert aligning.phase == AligningPhase.FILLED
 
 
 def test_who_resumes_goes_on_where_the_target_ends_also_inside_of_a_source_batch(kernels: Kernels) -> None:
@@ -288,6 +289,6 @@ def test_progress_is_told() -> None:
     assert first is not None
     assert second is not None
     assert [(each.phase, each.done, each.total) for each in (first, second)] == [
-        (FILLING, 0, 20),
-        (FILLING, 19, 20),
+        (AligningPhase.FILLING, 0, 20),
+        (AligningPhase.FILLING, 19, 20),
     ]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from heliograph.copier.building import FILLED
 from heliograph.copier.lease import Lease
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.model.fill_way import FillWay
+from heliograph.model.partition_status import AligningPhase
 from heliograph.wire.batch import Codec
 from heliograph.wire.compare_dense import dense_difference
 from heliograph.wire.error_codes import ErrorCode
@@ -56,7 +56,7 @@ def assign(it: World, *, clear_in_s: float = 0.0, **changed: Any) -> PartitionCo
 
 def is_filled(copy: PartitionCopy) -> bool:
     aligning = copy.aligning(NOW_S)
-    return aligning is not None and aligning.phase == FILLED
+    return aligning is not None and aligning.phase == AligningPhase.FILLED
 
 
 async def until_filled(

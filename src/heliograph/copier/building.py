@@ -26,7 +26,7 @@ from heliograph.copier.recoding import Changed, too_large
 from heliograph.copier.source_queue import SourceQueue
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.model.errors import CorruptBatch, DecompressionLimit, PartitionStop
-from heliograph.model.partition_status import Aligning
+from heliograph.model.partition_status import Aligning, AligningPhase
 from heliograph.model.policy import Oversize
 from heliograph.model.position import SEQUENCES, Position
 from heliograph.model.producer_id import mirrored_from
@@ -36,7 +36,6 @@ from heliograph.wire.kernels.loading import Kernels, loaded
 from heliograph.wire.old_messages import plain_batch
 from heliograph.wire.recode import TooLarge
 
-FILLING, FILLED = "filling", "filled"
 BACKDATED_MS = 600_000  # above what clocks may differ by, and far below what brokers remember by default
 
 
@@ -191,13 +190,13 @@ class Building:
         """For reports, of which the first one begins to count."""
         done = position.source
         if self._fill_to is None or done > self._fill_to:
-            return Aligning(FILLED, done, done)
+            return Aligning(AligningPhase.FILLED, done, done)
         if self._first_seen is None:
             self._first_seen = (now, done)
         since, done_then = self._first_seen
         left = self._fill_to + 1 - done
         eta_s = round(left * (now - since) / (done - done_then), 1) if done > done_then else None
-        return Aligning(FILLING, done, self._fill_to + 1, eta_s)
+        return Aligning(AligningPhase.FILLING, done, self._fill_to + 1, eta_s)
 
 
 def _headers(waiting: SourceQueue) -> Iterator[tuple[BatchHeader, memoryview]]:
