@@ -8,18 +8,21 @@ from typing import Any
 
 import pytest
 
+from heliograph.cluster.log_reads import Batches
 from heliograph.copier.lease import Lease
 from heliograph.copier.partition_copy import PartitionCopy
+from heliograph.model.errors import Disconnected
 from heliograph.model.fill_way import FillWay
+from heliograph.model.partition import TopicPartition
 from heliograph.model.partition_status import AligningPhase
 from heliograph.wire.batch import Codec
 from heliograph.wire.compare_dense import dense_difference
 from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.kernels.loading import Kernels, wait
 
-from .lane_world import LINK, Clock, World, mirror, place, refuse, until, world
+from .lane_world import LINK, Clock, World, mirror, place, refuse, until, world, write
 from .memory_log import MemoryLog
-from .source_batches import NOW_MS, NOW_S, OLD_MS, batch, holed
+from .source_batches import AWAY, NOW_MS, NOW_S, OLD_MS, batch, holed
 from .test_building import SKIP
 from .test_gaps import Driver
 from .test_losses import CONTINUE, WAYS, Teller
@@ -236,3 +239,64 @@ async def test_a_record_that_is_left_out_of_a_build_keeps_all_others_at_their_of
         ]
         last = target.end - 1
         assert dense_difference(kernels, ours, theirs, first_offset=0, next_offset=last) is None
+
+
+# -- the search for the last hole
+
+
+class Reads:
+    """What is read of the source's batches, as a lane asks for them, and what its copy says meanwhile."""
+
+    def __init__(self, it: World) -> None:
+        self.next_offsets: list[int] = []
+        self.phases: list[str | None] = []
+        self.fail_at = 0
+        self._it = it
+        self._read = it.source.batches_in
+        it.source.batches_in = self  # type: ignore[method-assign,assignment]
+
+    async def __call__(
+        self, where: TopicPartition, first: int, stop: int, *, committed: bool = False
+    ) -> Batches:
+        aligning = self._it.lane.copies[mirror(0)].aligning(NOW_S)
+        self.phases.append(aligning.phase if aligning is not None else None)
+        self.next_offsets.append(stop)
+        if len(self.next_offsets) == self.fail_at:
+            raise Disconnected("broker 1 is gone")
+        return await self._read(where, first, stop, committed=committed)
+
+
+async def test_a_search_for_the_last_hole_is_shown_and_goes_on_where_it_was_interrupted(
+    kernels: Kernels,
+) -> None:
+    async with world() as it:
+        it.create(0)
+        log = it.source.logs[place(0)]
+        compacted(log)
+        hole_end = last_hole_end(log)
+        write(log, 60)
+        reads = Reads(it)
+        reads.fail_at = 4
+        await until_filled(it, assign(it))
+        assert reads.next_offsets[3] == reads.next_offsets[4]  # asked for again, and nothing above it
+        assert max(reads.next_offsets[4:]) == reads.next_offsets[4] < log.end
+        assert reads.phases[:6] == [AligningPhase.SEARCHING] * 6
+        assert_built(it, kernels, end=hole_end)
+
+
+async def test_a_new_leader_of_the_source_is_searched_anew() -> None:
+    async with world() as it:
+        it.create(0)
+        compacted(it.source.logs[place(0)])
+        reads = Reads(it)
+        copy = assign(it)
+        await until_filled(it, copy)
+        known = len(reads.next_offsets)
+        copy.interrupted(AWAY)
+        it.lane._attend(copy)
+        await until(lambda: is_filled(copy) and not copy.wants_resync)
+        end = it.source.logs[place(0)].end
+        assert end not in reads.next_offsets[known:]
+        it.source.move(place(0), 2)
+        await it.source.refresh()
+        await until(lambda: end in reads.next_offsets[known:])

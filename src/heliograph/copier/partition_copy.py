@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import deque
 
 from heliograph.cluster.empty_transactions import FillProducer
+from heliograph.cluster.metadata import Leader
 from heliograph.copier.alignment import FILLER, Alignment, Filler
 from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.budget import Parcel, Share
@@ -24,6 +25,7 @@ from heliograph.copier.building import Building, filler_time_ms
 from heliograph.copier.changes import Changes
 from heliograph.copier.clearance import CLEAR, Clearance
 from heliograph.copier.fill import Fill, Filling
+from heliograph.copier.last_hole import HoleSearch
 from heliograph.copier.losses import Losses
 from heliograph.copier.merging import Merging
 from heliograph.copier.passage import pass_through
@@ -112,6 +114,8 @@ class PartitionCopy:
         self._alignment: Alignment | None = None  # until the target begins where the source does
         self._stray_to: int | None = None  # up to there the target shows fillers again that were deleted
         self._building: Building | None = None  # while the target topic is being built
+        self._search = HoleSearch()
+        self._searched_of: Leader | None = None  # of the source
         self._losses = Losses(spec)
         self._waits = Waits()
         self._suspicions = Suspicions()
@@ -344,11 +348,24 @@ class PartitionCopy:
 
     def aligning(self, now: float) -> Aligning | None:
         """How many offsets of how many a new target partition has been given; None: it is aligned."""
+        if self.wants_resync and (searching := self._search.progress) is not None:
+            return searching
         if self.durable is None:
             return None
         if self._alignment is None:
             return self._building.progress(self.durable, now) if self._building is not None else None
         return self._alignment.progress(self.durable.target, now)
+
+    def search_of(self, leader: Leader | None) -> HoleSearch:
+        """For the source's last hole. Another leader may hold what this one has compacted, or have lost what was behind
+        it."""
+        if leader != self._searched_of:
+            self._search, self._searched_of = HoleSearch(), leader
+        return self._search
+
+    def searched(self) -> None:
+        """It is further than it was."""
+        self._moved[self] = None
 
     # -- gaps (copier/fill.py)
 

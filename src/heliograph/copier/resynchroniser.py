@@ -103,7 +103,9 @@ class Resynchroniser:
             route.asking = None
 
     async def _ask(self, route: Route) -> Synced:
-        asking = resynchronise(route.copy.spec, gaps_filled=route.copy.gaps_filled)
+        copy = route.copy
+        search = copy.search_of(route.source_leader)
+        asking = resynchronise(copy.spec, gaps_filled=copy.gaps_filled, search=search)
         answer: questions.Answer = None
         unsettled = 0
         while True:
@@ -125,6 +127,8 @@ class Resynchroniser:
             else:
                 async with self._slot(route, question):
                     answer = await _perform(route, question)
+                if search.progress is not None:
+                    copy.searched()
 
     def _slot(self, route: Route, question: questions.Question) -> asyncio.Semaphore:
         of_source = isinstance(question, questions.OF_SOURCE)

@@ -19,9 +19,11 @@ Document = dict[str, Any]
 
 
 class AligningPhase(StrEnum):
-    """FILLING, DELETING: fillers are appended, and deleted where an alignment has put them (copier/alignment.py).
-    FILLED, CLEANING: of a topic that is being built, nothing is left to fill, and its brokers remove the fillers."""
+    """SEARCHING: for the last hole of a compacted source (copier/last_hole.py). FILLING, DELETING: fillers are
+    appended, and deleted where an alignment has put them (copier/alignment.py). FILLED, CLEANING: of a topic that is
+    being built, nothing is left to fill, and its brokers remove the fillers."""
 
+    SEARCHING = "searching"
     FILLING = "filling"
     DELETING = "deleting"
     FILLED = "filled"
