@@ -60,6 +60,11 @@ def take(copy: PartitionCopy) -> Append:
     return append
 
 
+def told_phase(copy: PartitionCopy) -> str | None:
+    aligning = copy.aligning(NOW_S)
+    return aligning.phase if aligning is not None else None
+
+
 def held(kernels: Kernels, append: Append) -> list[int]:
     """The offsets at which it has a record of the source."""
     header = read_header(append.batch)
@@ -93,6 +98,8 @@ def test_the_last_offset_of_the_last_hole_gets_a_marker_under_a_lease_of_its_own
     copy = building(build_to=20)
     give(copy, holed(0, [1, 4], 9), batch(20, 3))
     take(copy)
+    assert copy.wants_resync  # the target is asked whether the marker may follow (copier/sealing.py)
+    copy.synced(synced_at(19, state_ms=NOW_MS, build_to=20), NOW_MS)
     assert copy.peek() is None
     assert copy.wants_attempt
     copy.attempt_granted(0)
@@ -105,10 +112,14 @@ def test_the_last_offset_of_the_last_hole_gets_a_marker_under_a_lease_of_its_own
     copy.fill_over()
     assert copy.durable == fill.end
     assert (copy.durable.target, copy.durable.sequence) == (20, 19)  # a marker takes no sequence number
+    assert copy.wants_resync  # and whether it has begun a segment
+    assert told_phase(copy) is AligningPhase.FILLING
+    copy.synced(synced_at(20, state_ms=NOW_MS), NOW_MS)
+    assert told_phase(copy) is AligningPhase.FILLED
 
 
 def test_behind_the_last_hole_nothing_is_fetched_or_sent_before_the_topic_is_built() -> None:
-    copy = building(build_to=10, at=10)  # somebody has put the marker there
+    copy = building(build_to=None, at=10)  # somebody has put the marker there
     assert (copy.fetch_offset(), copy.peek(), copy.wants_attempt) == (None, None, False)
     aligning = copy.aligning(NOW_S)
     assert aligning is not None

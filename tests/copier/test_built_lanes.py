@@ -4,17 +4,21 @@ last hole are filled in the end, once, with the source's records at their offset
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
 
 from heliograph.cluster.log_reads import Batches
+from heliograph.copier import resynchroniser, sealing
 from heliograph.copier.lease import Lease
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.model.errors import Disconnected
+from heliograph.model.events import Event, Trouble
 from heliograph.model.fill_way import FillWay
 from heliograph.model.partition import TopicPartition
 from heliograph.model.partition_status import AligningPhase
+from heliograph.model.states import StopReason
 from heliograph.wire.batch import Codec
 from heliograph.wire.compare_dense import dense_difference
 from heliograph.wire.error_codes import ErrorCode
@@ -22,7 +26,7 @@ from heliograph.wire.kernels.loading import Kernels, wait
 
 from .lane_world import LINK, Clock, World, mirror, place, refuse, until, world, write
 from .memory_log import MemoryLog
-from .source_batches import AWAY, NOW_MS, NOW_S, OLD_MS, batch, holed
+from .source_batches import AWAY, DAY_MS, NOW_MS, NOW_S, OLD_MS, batch, holed
 from .test_building import SKIP
 from .test_gaps import Driver
 from .test_losses import CONTINUE, WAYS, Teller
@@ -35,6 +39,13 @@ GRANTED_S = 6.0  # what a driver's word lasts
 def kernels() -> Kernels:
     """Loaded before the first lane runs: that takes longer than a test waits."""
     return wait()
+
+
+@pytest.fixture(autouse=True)
+def no_margin_for_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is one clock only: a marker waits for no longer than `segment.ms` behind the newest record."""
+    monkeypatch.setattr(sealing, "CLOCKS_DIFFER_MS", 0)
+    monkeypatch.setattr(resynchroniser, "TIME_LOOK_S", 0.02)
 
 
 def compacted(log: MemoryLog, *, timestamp: int = NOW_MS, rounds: int = 3) -> None:
@@ -148,21 +159,33 @@ async def half_built(it: World) -> int:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("holes_behind", [True, False])
 async def test_an_accepted_loss_amid_a_build_gets_fillers_like_any_hole(
-    kernels: Kernels, way: FillWay, holes_behind: bool
+    kernels: Kernels, way: FillWay
 ) -> None:
-    """And its last offset the marker, if nothing behind it is a hole: what was filled before must be cleaned, too."""
+    async with world() as it:
+        at = await half_built(it)
+        it.source.logs[place(0)].delete_before(at + 3)
+        driver = Teller(it)
+        copy = assign(it, policy=CONTINUE, fill_way=way)
+        await until_filled(it, copy, driver=driver)
+        assert driver.told == [(at, at + 3)]
+        assert_built(it, kernels)
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_loss_amid_a_build_without_a_hole_behind_it_leaves_nothing_to_clean(way: FillWay) -> None:
+    """Nothing is left of the target that the source holds: it is aligned anew, and the fillers that it had are gone."""
     async with world() as it:
         at = await half_built(it)
         log = it.source.logs[place(0)]
-        start = at + 3 if holes_behind else last_hole_end(log) + 4
+        start = last_hole_end(log) + 4
         log.delete_before(start)
         driver = Teller(it)
         copy = assign(it, policy=CONTINUE, fill_way=way)
         await until_filled(it, copy, driver=driver)
         assert driver.told == [(at, start)]
-        assert_built(it, kernels, end=None if holes_behind else start)
+        target = it.target.logs[place(0)]
+        assert (target.start, target.end, target.batches) == (start, start, [])
 
 
 async def test_a_loss_amid_a_build_is_not_filled_before_the_driver_has_heard_of_it() -> None:
@@ -300,3 +323,43 @@ async def test_a_new_leader_of_the_source_is_searched_anew() -> None:
         it.source.move(place(0), 2)
         await it.source.refresh()
         await until(lambda: end in reads.next_offsets[known:])
+
+
+# -- times of records (copier/sealing.py)
+
+
+@pytest.mark.parametrize("ahead_ms", [-500, 500])
+async def test_the_last_marker_waits_for_the_time_of_the_newest_record(
+    kernels: Kernels, ahead_ms: int
+) -> None:
+    """A record that was written just now, or that is dated a little ahead, may be what the last segment begins with."""
+    async with world() as it:
+        it.create(0)
+        dated_ms = time.time_ns() // 1_000_000 + ahead_ms
+        compacted(it.source.logs[place(0)], timestamp=dated_ms, rounds=1)
+        copy = assign(it)
+        await until_filled(it, copy)
+        assert time.time_ns() // 1_000_000 > dated_ms + sealing.SEGMENT_MS
+        [told] = {each.event for each in copy.take_begun() if isinstance(each, Trouble)}
+        assert told is Event.TIME_WAIT
+        assert_built(it, kernels)
+
+
+async def test_fillers_that_brokers_would_never_remove_stop_the_partition_at_once() -> None:
+    """A record of the next year is what the last segment begins with. Whoever resumes it finds the same."""
+    async with world() as it:
+        it.create(0)
+        compacted(it.source.logs[place(0)], timestamp=NOW_MS + 365 * DAY_MS, rounds=1)
+        driver = Driver(it)
+        for _ in range(2):
+            copy = assign(it)
+
+            def stopped(copy: PartitionCopy = copy) -> bool:
+                driver.grant()
+                assert not is_filled(copy)
+                return copy.stopped is not None
+
+            await until(stopped)
+            assert copy.stopped is not None
+            assert copy.stopped.reason is StopReason.BUILD
+            await it.lane.revoke(mirror(0))

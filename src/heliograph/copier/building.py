@@ -187,9 +187,10 @@ class Building:
         return _Range(end, Codec.ZSTD if codec is None else codec)  # a codec for fillers alone: they go again
 
     def progress(self, position: Position, now: float) -> Aligning:
-        """For reports, of which the first one begins to count."""
+        """For reports, of which the first one begins to count. That all is filled is said by who has asked the target
+        since: before that nobody knows whether brokers will clean it (copier/sealing.py)."""
         done = position.source
-        if self._fill_to is None or done > self._fill_to:
+        if self._fill_to is None:
             return Aligning(AligningPhase.FILLED, done, done)
         if self._first_seen is None:
             self._first_seen = (now, done)

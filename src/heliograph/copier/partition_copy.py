@@ -346,6 +346,14 @@ class PartitionCopy:
             self._waiting.start(self._sending.source, leader_epoch=-1)
             self._mark_last_hole(building)
 
+    def _build_on(self, building: Building) -> None:
+        """Behind what was appended. The target is asked again before the last marker, and behind it, whether brokers
+        will clean all fillers (copier/sealing.py)."""
+        if building.fills(self._sending):
+            self._recode()
+        else:
+            self._resync_later(None)
+
     def aligning(self, now: float) -> Aligning | None:
         """How many offsets of how many a new target partition has been given; None: it is aligned."""
         if self.wants_resync and (searching := self._search.progress) is not None:
@@ -488,7 +496,10 @@ class PartitionCopy:
         elif self.phase is Phase.FILL:
             self._waiting.filled(fill.end.source)
             self._enter(Happening.FILLED)
-            self._recode()
+            if self._building is not None:
+                self._build_on(self._building)
+            else:
+                self._recode()
             self._stop_if_blocked()
         else:
             self._drained()
@@ -837,10 +848,10 @@ class PartitionCopy:
             self._alignment.acknowledged(append)
             if self._alignment.is_filled(append.end):
                 self._waiting.start(append.end.source, leader_epoch=-1)
-        if self._building is not None and self._alignment is None and self.settled:
-            self._begin_building(self._building)
         self._state_ms = append.max_timestamp
         self._enter(Happening.ACKED_OLD if append.perishable else Happening.ACKED)
+        if self._building is not None and self._alignment is None and self.settled:
+            self._build_on(self._building)
         self._stop_if_blocked()
 
     def _count(self, append: Append) -> None:

@@ -38,6 +38,7 @@ from heliograph.copier.questions import (
     ReadTargetLog,
     Unsettled,
 )
+from heliograph.copier.sealing import check_sealed, until_old_enough
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.copier.stops import stamped
 from heliograph.copier.stray_fillers import holds_filler, stray_fillers_end
@@ -162,6 +163,8 @@ def _resynchronise(
     )
     if spec.builds and build_to is None:
         build_to = verdict.lost_to  # a hole, too, and all that there is to put a marker into
+    if spec.builds and verdict.align_to is None:
+        yield from _seal(target, tail, None if build_to is None else build_to - verdict.position.source)
     return Synced(
         position=verdict.position,
         state_ms=own.last_timestamp if own else None,
@@ -172,6 +175,16 @@ def _resynchronise(
         lost_to=verdict.lost_to,
         build_to=build_to,
     )
+
+
+def _seal(target: LogSpan, tail: Tail, left: int | None) -> Asking[None]:
+    """`left`: how many offsets are to be filled still; None: nothing is."""
+    kernels = loaded()
+    assert kernels is not None, "loaded for the last hole"
+    if left is None:
+        yield from check_sealed(kernels, target, tail)
+    elif left == 1:
+        yield from until_old_enough()
 
 
 def _last_hole(spec: CopySpec, search: HoleSearch, source: LogSpan, first_offset: int) -> Asking[int | None]:
