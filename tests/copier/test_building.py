@@ -11,9 +11,8 @@ from heliograph.copier.batches import Append
 from heliograph.copier.building import BACKDATED_MS
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.model.events import Event
-from heliograph.model.partition_status import AligningPhase
 from heliograph.model.policy import DEFAULT_POLICY, LinkPolicy, Oversize
-from heliograph.model.states import PartitionState, StopReason
+from heliograph.model.states import BuildPhase, PartitionState, StopReason
 from heliograph.wire.batch import Codec, read_header, verify_crc
 from heliograph.wire.decode import decode
 from heliograph.wire.error_codes import ErrorCode
@@ -113,9 +112,9 @@ def test_the_last_offset_of_the_last_hole_gets_a_marker_under_a_lease_of_its_own
     assert copy.durable == fill.end
     assert (copy.durable.target, copy.durable.sequence) == (20, 19)  # a marker takes no sequence number
     assert copy.wants_resync  # and whether it has begun a segment
-    assert told_phase(copy) is AligningPhase.FILLING
+    assert told_phase(copy) is BuildPhase.FILLING
     copy.synced(synced_at(20, state_ms=NOW_MS), NOW_MS)
-    assert told_phase(copy) is AligningPhase.FILLED
+    assert told_phase(copy) is BuildPhase.FILLED
 
 
 def test_behind_the_last_hole_nothing_is_fetched_or_sent_before_the_topic_is_built() -> None:
@@ -123,7 +122,7 @@ def test_behind_the_last_hole_nothing_is_fetched_or_sent_before_the_topic_is_bui
     assert (copy.fetch_offset(), copy.peek(), copy.wants_attempt) == (None, None, False)
     aligning = copy.aligning(NOW_S)
     assert aligning is not None
-    assert (copy.state, aligning.phase) == (PartitionState.ALIGNING, AligningPhase.FILLED)
+    assert (copy.state, aligning.phase) == (PartitionState.ALIGNING, BuildPhase.FILLED)
 
 
 def test_a_source_without_holes_has_nothing_to_fill() -> None:
@@ -131,7 +130,7 @@ def test_a_source_without_holes_has_nothing_to_fill() -> None:
     assert copy.fetch_offset() is None
     aligning = copy.aligning(NOW_S)
     assert aligning is not None
-    assert aligning.phase == AligningPhase.FILLED
+    assert aligning.phase == BuildPhase.FILLED
 
 
 def test_who_resumes_goes_on_where_the_target_ends_also_inside_of_a_source_batch(kernels: Kernels) -> None:
@@ -300,6 +299,6 @@ def test_progress_is_told() -> None:
     assert first is not None
     assert second is not None
     assert [(each.phase, each.done, each.total) for each in (first, second)] == [
-        (AligningPhase.FILLING, 0, 20),
-        (AligningPhase.FILLING, 19, 20),
+        (BuildPhase.FILLING, 0, 20),
+        (BuildPhase.FILLING, 19, 20),
     ]

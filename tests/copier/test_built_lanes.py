@@ -17,8 +17,7 @@ from heliograph.model.errors import Disconnected
 from heliograph.model.events import Event, Trouble
 from heliograph.model.fill_way import FillWay
 from heliograph.model.partition import TopicPartition
-from heliograph.model.partition_status import AligningPhase
-from heliograph.model.states import StopReason
+from heliograph.model.states import BuildPhase, StopReason
 from heliograph.wire.batch import Codec
 from heliograph.wire.compare_dense import dense_difference
 from heliograph.wire.error_codes import ErrorCode
@@ -70,7 +69,7 @@ def assign(it: World, *, clear_in_s: float = 0.0, **changed: Any) -> PartitionCo
 
 def is_filled(copy: PartitionCopy) -> bool:
     aligning = copy.aligning(NOW_S)
-    return aligning is not None and aligning.phase == AligningPhase.FILLED
+    return aligning is not None and aligning.phase == BuildPhase.FILLED
 
 
 async def until_filled(
@@ -303,7 +302,7 @@ async def test_a_search_for_the_last_hole_is_shown_and_goes_on_where_it_was_inte
         await until_filled(it, assign(it))
         assert reads.next_offsets[3] == reads.next_offsets[4]  # asked for again, and nothing above it
         assert max(reads.next_offsets[4:]) == reads.next_offsets[4] < log.end
-        assert reads.phases[:6] == [AligningPhase.SEARCHING] * 6
+        assert reads.phases[:6] == [BuildPhase.SEARCHING] * 6
         assert_built(it, kernels, end=hole_end)
 
 

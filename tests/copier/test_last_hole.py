@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from heliograph.copier.backward_steps import MOST_BYTES
 from heliograph.copier.last_hole import HoleSearch, last_hole_end
 from heliograph.copier.questions import ReadSourceBatches, ReadSourceGap
-from heliograph.model.partition_status import Aligning, AligningPhase
+from heliograph.model.partition_status import Aligning
+from heliograph.model.states import BuildPhase
 from heliograph.wire.kernels.loading import wait
 from tests.wire.batches import (
     ABORT,
@@ -168,7 +169,7 @@ def test_a_search_goes_on_where_it_was_interrupted_and_tells_how_far_it_is() -> 
     log, search = played([batch(0), batch(2), *(batch(n) for n in range(5, 2000))]), HoleSearch()
     assert search.progress is None
     interrupt(log, search, 3)
-    assert search.progress == Aligning(AligningPhase.SEARCHING, 1 + 2 + 4, 2000)
+    assert search.progress == Aligning(BuildPhase.SEARCHING, 1 + 2 + 4, 2000)
     log.asked.clear()
     assert found(log, search=search) == 5
     assert all(

@@ -12,9 +12,9 @@ Which of them it is can be read off the topic itself, so that any successor goes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 
 from heliograph.copier.sealing import SEGMENT_MS
+from heliograph.model.states import BuildPhase as BuildPhase
 
 POLICY = "cleanup.policy"
 COMPACT = "compact"
@@ -32,11 +32,6 @@ _SETTINGS: Mapping[str, str] = {
     _DIRTY_RATIO: "0",
     _SIGN[0]: _SIGN[1],
 }
-
-
-class BuildPhase(StrEnum):
-    FILLING = "filling"
-    CLEANING = "cleaning"
 
 
 def is_compacted(configs: Mapping[str, str]) -> bool:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from heliograph.copier.batches import Append
 from heliograph.copier.budget import ByteBudget, Hold, Parcel
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
-from heliograph.model.partition_status import Aligning, AligningPhase
+from heliograph.model.partition_status import Aligning
 from heliograph.model.position import SEQUENCES, Position
 from heliograph.wire.filler import MOST_RECORDS, filler_batch
 
@@ -84,7 +84,7 @@ class Alignment:
 
     def progress(self, done: int, now: float) -> Aligning:
         """For reports, of which the first one begins to count."""
-        phase = AligningPhase.DELETING if done >= self.goal else AligningPhase.FILLING
+        phase = "deleting" if done >= self.goal else "filling"
         if self._first_seen is None:
             self._first_seen = (now, done)
         since, done_then = self._first_seen

@@ -26,10 +26,11 @@ from heliograph.copier.recoding import Changed, too_large
 from heliograph.copier.source_queue import SourceQueue
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.model.errors import CorruptBatch, DecompressionLimit, PartitionStop
-from heliograph.model.partition_status import Aligning, AligningPhase
+from heliograph.model.partition_status import Aligning
 from heliograph.model.policy import Oversize
 from heliograph.model.position import SEQUENCES, Position
 from heliograph.model.producer_id import mirrored_from
+from heliograph.model.states import BuildPhase
 from heliograph.wire.batch import MAGIC, BatchHeader, Codec, read_header, split_batches
 from heliograph.wire.dense import MOST_OFFSETS, Dense, dense_batch
 from heliograph.wire.kernels.loading import Kernels, loaded
@@ -191,13 +192,13 @@ class Building:
         since: before that nobody knows whether brokers will clean it (copier/sealing.py)."""
         done = position.source
         if self._fill_to is None:
-            return Aligning(AligningPhase.FILLED, done, done)
+            return Aligning(BuildPhase.FILLED, done, done)
         if self._first_seen is None:
             self._first_seen = (now, done)
         since, done_then = self._first_seen
         left = self._fill_to + 1 - done
         eta_s = round(left * (now - since) / (done - done_then), 1) if done > done_then else None
-        return Aligning(AligningPhase.FILLING, done, self._fill_to + 1, eta_s)
+        return Aligning(BuildPhase.FILLING, done, self._fill_to + 1, eta_s)
 
 
 def _headers(waiting: SourceQueue) -> Iterator[tuple[BatchHeader, memoryview]]:

@@ -18,7 +18,8 @@ from __future__ import annotations
 from heliograph.cluster.log_reads import Batches
 from heliograph.copier.backward_steps import FIRST_OFFSETS, next_step
 from heliograph.copier.questions import Asking, ReadSourceBatches, ReadSourceGap
-from heliograph.model.partition_status import Aligning, AligningPhase
+from heliograph.model.partition_status import Aligning
+from heliograph.model.states import BuildPhase
 from heliograph.wire.aborted import AbortedFilter
 from heliograph.wire.batch import MAGIC, BatchHeader, read_header
 from heliograph.wire.decode import offsets_in
@@ -61,7 +62,7 @@ class HoleSearch:
         if self._next_offset is None or self.next_step() is None:
             return None
         done, total = self._next_offset - self._dense_from, self._next_offset - self.first_offset
-        return Aligning(AligningPhase.SEARCHING, done, total)
+        return Aligning(BuildPhase.SEARCHING, done, total)
 
 
 def last_hole_end(

@@ -8,7 +8,6 @@ Whoever says how a partition stands fills in what it knows; the rest keeps its d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Any, NamedTuple
 
 from heliograph.model.events import Event
@@ -16,18 +15,6 @@ from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import BoundBy, PartitionState, StopReason
 
 Document = dict[str, Any]
-
-
-class AligningPhase(StrEnum):
-    """SEARCHING: for the last hole of a compacted source (copier/last_hole.py). FILLING, DELETING: fillers are
-    appended, and deleted where an alignment has put them (copier/alignment.py). FILLED, CLEANING: of a topic that is
-    being built, nothing is left to fill, and its brokers remove the fillers."""
-
-    SEARCHING = "searching"
-    FILLING = "filling"
-    DELETING = "deleting"
-    FILLED = "filled"
-    CLEANING = "cleaning"
 
 
 class Aligning(NamedTuple):

@@ -24,6 +24,17 @@ class PartitionState(StrEnum):
     UNKNOWN = "unknown"
 
 
+class BuildPhase(StrEnum):
+    """How far a compacted topic is that is built, and each partition of it while it is `aligning`
+    (controller/build_settings.py). `searching` is for the source's last hole (copier/last_hole.py). `filled` is a
+    partition that waits for the others of its topic."""
+
+    SEARCHING = "searching"
+    FILLING = "filling"
+    FILLED = "filled"
+    CLEANING = "cleaning"
+
+
 class BoundBy(StrEnum):
     """What a copy waits for."""
 
