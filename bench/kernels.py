@@ -162,7 +162,7 @@ def densify(kernels: Kernels, source: list[tuple[BatchHeader, memoryview]], code
         producer_epoch=0,
         base_sequence=0,
     )
-    assert dense is not None
+    assert isinstance(dense, Dense)
     return dense
 
 

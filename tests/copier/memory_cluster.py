@@ -12,7 +12,7 @@ from typing import NamedTuple
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.cluster.line_name import LineName
-from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
+from heliograph.cluster.log_reads import Batches, DatedRecord, LogSpan, ProducerState
 from heliograph.cluster.markers import Marker
 from heliograph.cluster.metadata import Leader
 from heliograph.cluster.transactions import OpenTransaction
@@ -282,6 +282,12 @@ class MemoryCluster:
             )
             for topic in topics
         }
+
+    async def first_since(self, where: TopicPartition, time_ms: int) -> DatedRecord | None:
+        return (await self._led(where)).first_since(time_ms)
+
+    async def segment_end(self, where: TopicPartition, offset: int) -> int:
+        return (await self._led(where)).segment_end(offset)
 
     async def producers(self, where: TopicPartition) -> dict[int, ProducerState]:
         return (await self._led(where)).remembered()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.cluster.log_reads import DatedRecord, LogSpan, ProducerState
+from heliograph.copier.sealing import SEGMENT_MS
 from heliograph.model.marker_label import MarkerLabel
 from heliograph.wire.batch import BatchHeader, read_header, verify_crc
 from heliograph.wire.error_codes import ErrorCode
@@ -42,6 +45,7 @@ class MemoryLog:
     held_back: int = 0  # how far the high watermark is behind the end
     open_at: int | None = None  # where a transaction is open: read_committed ends there
     forgets_by: int | None = None  # a clock: after each append, producers a day older than it are forgotten
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000  # of the broker, for its markers
     batches: list[Stored] = field(default_factory=list)
     producers: dict[int, _Remembered] = field(default_factory=dict)
     markers: dict[int, MarkerLabel] = field(default_factory=dict)  # the last one of each producer id
@@ -84,6 +88,7 @@ class MemoryLog:
                 producer_id=label.producer_id,
                 producer_epoch=label.producer_epoch,
                 coordinator_epoch=label.coordinator_epoch,
+                timestamp=self.now_ms(),
             )
         )
         return ErrorCode.NONE
@@ -171,6 +176,27 @@ class MemoryLog:
             oldest_ms = self.forgets_by - REMEMBERED_MS
             self.producers = {n: k for n, k in self.producers.items() if k.last_timestamp >= oldest_ms}
         return Appended(ErrorCode.NONE, base_offset)
+
+    def first_since(self, time_ms: int) -> DatedRecord | None:
+        """By batches: the first one that holds such a record, or a marker, with its newest time."""
+        return next(
+            (
+                DatedRecord(stored.header.base_offset, stored.header.max_timestamp)
+                for stored in self.batches
+                if stored.header.max_timestamp >= time_ms
+            ),
+            None,
+        )
+
+    def segment_end(self, offset: int) -> int:
+        """By the time of what a segment begins with. As a broker writes it, none is ever full."""
+        first_ms: int | None = None
+        for stored in self.batches:
+            rolls = first_ms is None or stored.header.max_timestamp - first_ms > SEGMENT_MS
+            if rolls and first_ms is not None and stored.header.base_offset > offset:
+                return stored.header.base_offset
+            first_ms = stored.header.max_timestamp if rolls else first_ms
+        return self.end
 
     def holding(self, offset: int) -> Stored | None:
         return next((stored for stored in self.batches if stored.header.next_offset > offset), None)

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.copier.backward_steps import MOST_BYTES
-from heliograph.copier.last_hole import last_hole_end
+from heliograph.copier.last_hole import HoleSearch, last_hole_end
 from heliograph.copier.questions import ReadSourceBatches, ReadSourceGap
+from heliograph.model.partition_status import Aligning
+from heliograph.model.states import BuildPhase
 from heliograph.wire.kernels.loading import wait
 from tests.wire.batches import (
     ABORT,
@@ -27,9 +29,17 @@ from .source_batches import batch
 OTHER = 7  # a producer id
 
 
-def found(log: PlayedLog, start: int = 0, *, committed: bool = True, end: int | None = None) -> int | None:
+def found(
+    log: PlayedLog,
+    start: int = 0,
+    *,
+    committed: bool = True,
+    end: int | None = None,
+    search: HoleSearch | None = None,
+) -> int | None:
     span = log.span(start, end)
-    return drive(log, last_hole_end(wait(), span.start, span.high_watermark, committed=committed))
+    search = search or HoleSearch()
+    return drive(log, last_hole_end(wait(), search, span.start, span.high_watermark, committed=committed))
 
 
 def sparse(at: int, span: int, held: int, *, attributes: int = 0) -> bytearray:
@@ -145,6 +155,53 @@ def test_large_records_make_small_steps() -> None:
     log = played(batch(n, value_bytes=200_000) for n in range(200))
     assert found(log) is None
     assert log.largest_bytes <= MOST_BYTES + 400_000
+
+
+def interrupt(log: PlayedLog, search: HoleSearch, questions: int) -> None:
+    """Ask so many, and no more."""
+    asking = last_hole_end(wait(), search, 0, log.end, committed=True)
+    question = next(asking)
+    for _ in range(questions):
+        question = asking.send(log.answer(question))
+
+
+def test_a_search_goes_on_where_it_was_interrupted_and_tells_how_far_it_is() -> None:
+    log, search = played([batch(0), batch(2), *(batch(n) for n in range(5, 2000))]), HoleSearch()
+    assert search.progress is None
+    interrupt(log, search, 3)
+    assert search.progress == Aligning(BuildPhase.SEARCHING, 1 + 2 + 4, 2000)
+    log.asked.clear()
+    assert found(log, search=search) == 5
+    assert all(
+        question.next_offset <= 1993 for question in log.asked if isinstance(question, ReadSourceBatches)
+    )
+    assert search.progress is None
+
+
+def test_a_hole_that_was_found_is_not_searched_for_again() -> None:
+    log, search = played([batch(0), batch(2), batch(5)]), HoleSearch()
+    assert found(log, search=search) == 5
+    log.asked.clear()
+    assert found(log, 4, end=90, search=search) == 5  # the log has grown, and its target, too
+    assert found(log, 5, end=90, search=search) is None
+    assert not log.asked
+
+
+def test_a_log_that_is_shorter_than_it_was_is_searched_anew() -> None:
+    search = HoleSearch()
+    assert found(played([batch(0), batch(2), batch(5)]), search=search) == 5
+    assert found(played([batch(0), batch(2)]), search=search) == 2
+
+
+def test_a_search_goes_below_where_it_ended_before() -> None:
+    """The target was truncated: also inside of a batch that was looked at down to where the target ended."""
+    log, search = played([batch(0, 3), sparse(3, 10, 4), batch(13)]), HoleSearch()
+    assert found(log, 13, search=search) is None
+    assert found(log, 9, search=search) == 13
+    held = make_batch([(b"k", b"v", ())] * 3, base_offset=3, offset_deltas=[0, 3, 4], last_offset_delta=4)
+    log, search = played([batch(0, 3), held, batch(8)]), HoleSearch()
+    assert found(log, 6, search=search) is None
+    assert found(log, 0, search=search) == 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from heliograph.copier.budget import ByteBudget, Parcel
 from heliograph.copier.passage import PASS, REENCODE, Gap, Missing, Stop, Way, pass_through, way_of
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.model.errors import CorruptBatch, PartitionStop
+from heliograph.model.fill_way import FillWay
 from heliograph.model.producer_id import producer_id
 from heliograph.model.states import StopReason
 from heliograph.wire.batch import payload_equal, read_header, verify_crc
@@ -104,13 +106,18 @@ def test_a_message_of_an_old_format_is_recoded(magic: int) -> None:
     assert way_of(waiting(make_legacy_message(b"old", offset=42, magic=magic)), 42, SPEC) is REENCODE
 
 
-def test_too_many_missing_offsets_stop_and_say_how_long_they_would_take() -> None:
+@pytest.mark.parametrize(
+    ("way", "seconds"), [(FillWay.MARKERS, 67), (FillWay.TRANSACTIONS, 5556), (FillWay.NONE, 67)]
+)
+def test_too_many_missing_offsets_stop_and_say_how_long_they_would_take(way: FillWay, seconds: int) -> None:
     last = 42 + passage.MOST_HOLES
     assert way_of(waiting(batch(last)), 42, SPEC) == Missing(last)
-    stop = stop_at(42, batch(last + 1))
+    stopped = way_of(waiting(batch(last + 1)), 42, replace(SPEC, fill_way=way))
+    assert isinstance(stopped, Stop)
+    stop = stopped.why
     assert stop.reason == StopReason.HOLES
     assert f"[42, {last + 1})" in stop.message
-    assert "would take 50 s" in stop.message
+    assert f"would take {seconds} s" in stop.message
     assert "{remirror}" in stop.hint
 
 

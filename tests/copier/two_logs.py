@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
+from heliograph.cluster.log_reads import Batches, DatedRecord, LogSpan, ProducerState
 from heliograph.copier.ports import Batch
 from heliograph.copier.questions import (
     Answer,
+    AwaitTime,
     FenceFills,
     LoadKernels,
     Question,
@@ -21,6 +22,8 @@ from heliograph.copier.questions import (
     ReadSourceLog,
     ReadTargetBatches,
     ReadTargetLog,
+    ReadTargetSegmentEnd,
+    ReadTargetSince,
     Unsettled,
 )
 from heliograph.copier.resync import Synced, resynchronise
@@ -63,6 +66,10 @@ class Logs:
     change: Callable[[Question], None] = lambda _question: None
     asked: list[Question] = field(default_factory=list)
     spec: CopySpec = SPEC
+    newest: list[DatedRecord] = field(
+        default_factory=list
+    )  # what is found of the target, question by question
+    segment_ends: list[int] = field(default_factory=list)  # of the target
 
     def answer(self, question: Question) -> Answer:
         self.asked.append(question)
@@ -81,6 +88,12 @@ class Logs:
                 return _holding(self.source, offset)
             case ReadSourceBatches(first_offset, next_offset) | ReadSourceGap(first_offset, next_offset, _):
                 return _between(self.source, first_offset, next_offset)
+            case ReadTargetSince(_):
+                return self.newest.pop(0) if self.newest else None
+            case ReadTargetSegmentEnd(offset):
+                return next(end for end in self.segment_ends if end > offset)
+            case AwaitTime(record, most_ahead_ms):
+                return record.time_ms <= most_ahead_ms  # it is 0 o'clock
             case FenceFills() | LoadKernels() | Unsettled():
                 return None
 

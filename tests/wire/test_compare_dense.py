@@ -12,7 +12,7 @@ from heliograph.model.errors import CorruptBatch
 from heliograph.wire.batch import Codec, read_header
 from heliograph.wire.compare import Differs
 from heliograph.wire.compare_dense import dense_difference
-from heliograph.wire.dense import dense_batch
+from heliograph.wire.dense import Dense, dense_batch
 from heliograph.wire.kernels.loading import Kernels
 
 from .batches import Record, make_batch
@@ -38,7 +38,7 @@ def dense_of(kernels: Kernels, log: list[SparseBatch], first: int, codec: Codec 
         base_sequence=0,
         holes=holes_of(log),
     )
-    assert dense is not None
+    assert isinstance(dense, Dense)
     dense.batch[:8] = first.to_bytes(8, "big")
     return dense.batch
 

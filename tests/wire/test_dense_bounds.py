@@ -13,7 +13,7 @@ from heliograph.wire.batch import BatchHeader, Codec, read_header, split_batches
 from heliograph.wire.batch_layout import HEADER_BYTES
 from heliograph.wire.compare_dense import dense_difference
 from heliograph.wire.dense import dense_batch
-from heliograph.wire.filler import encoded_fillers, filler_offsets_count
+from heliograph.wire.filler import encoded_fillers, last_filler_offset
 from heliograph.wire.kernels import density as of
 from heliograph.wire.kernels.loading import Kernels
 
@@ -97,7 +97,7 @@ def test_looking_for_fillers_stays_inside(
 ) -> None:
     for each in batch:
         data = guarded(mended(mutate(bytes(each.encode()))))
-        typed(lambda data=data: filler_offsets_count(kernels, read_header(data), data))  # type: ignore[misc]
+        typed(lambda data=data: last_filler_offset(kernels, read_header(data), data))  # type: ignore[misc]
         octets = np.frombuffer(data, np.uint8)
         kernels.find_fillers(octets, 0, 2**63 - 1)
 

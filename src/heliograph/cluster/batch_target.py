@@ -18,10 +18,13 @@ from heliograph.cluster.line_name import LineName
 from heliograph.cluster.log_ends import LogEnds
 from heliograph.cluster.log_reads import (
     Batches,
+    DatedRecord,
     LogSpan,
     ProducerState,
+    first_since,
     read_batches,
     read_producers,
+    read_segment_end,
     read_span,
 )
 from heliograph.cluster.markers import FEW_MARKERS, Marker, write_markers
@@ -201,6 +204,12 @@ class BatchTarget:
 
     async def span(self, where: TopicPartition) -> LogSpan:
         return await read_span(self.client, where)
+
+    async def first_since(self, where: TopicPartition, time_ms: int) -> DatedRecord | None:
+        return await first_since(self.client, where, time_ms)
+
+    async def segment_end(self, where: TopicPartition, offset: int) -> int:
+        return await read_segment_end(self.client, where, offset)
 
     async def producers(self, where: TopicPartition) -> Mapping[int, ProducerState]:
         """By producer id: everybody whom the leader remembers."""

@@ -33,6 +33,7 @@ OURSELVES = 0x48454C49
 
 ANCHOR_WAIT_MS = 1000
 BATCHES_BYTES = 1 << 20  # at a time, to compare them with a merged batch
+SEGMENT_READ_BYTES = 4 << 20
 QUOTA_ROUNDS = 10
 
 
@@ -68,6 +69,12 @@ class ProducerState:
     coordinator_epoch: int = -1  # of the id's last marker, or -1
 
 
+@dataclass(frozen=True, slots=True)
+class DatedRecord:
+    offset: int
+    time_ms: int
+
+
 def leader_of(client: ClusterClient, where: TopicPartition) -> Leader:
     leader = client.leader(where)
     topic = client.metadata.topics.get(where.topic)
@@ -91,6 +98,19 @@ async def list_offset(
 ) -> int:
     """Brokers before Kafka 0.10.1 (version 0) know times by segments only: of a time they tell where a segment starts
     that was last written before it. So what is found may be older than was asked for, never younger."""
+    return (await _list_offset(client, where, timestamp, replica=replica, committed=committed)).offset
+
+
+async def first_since(client: ClusterClient, where: TopicPartition, time_ms: int) -> DatedRecord | None:
+    """The record with the lowest offset that has this time or a later one; None: there is none. Of brokers from Kafka
+    0.10.1 on."""
+    found = await _list_offset(client, where, time_ms, replica=CONSUMER)
+    return found if found.offset >= 0 else None
+
+
+async def _list_offset(
+    client: ClusterClient, where: TopicPartition, timestamp: int, *, replica: int, committed: bool = False
+) -> DatedRecord:
     leader = leader_of(client, where)
     topic = ListOffsetsRequest.ListOffsetsTopic
     asked = topic.ListOffsetsPartition(
@@ -108,11 +128,12 @@ async def list_offset(
         answer = response.topics[0].partitions[0]
         older = getattr(answer, "old_style_offsets", None)  # of version 0 only: the highest first
         code, offset = int(answer.error_code), int(older[0] if older else answer.offset)
+        time_ms = int(getattr(answer, "timestamp", -1))
         is_first_version = getattr(response, "version", None) == 0
     raise_for(code, what)
     if is_first_version and not older and timestamp >= 0:  # no segment is as old
-        return await list_offset(client, where, EARLIEST, replica=replica)
-    return offset
+        return await _list_offset(client, where, EARLIEST, replica=replica)
+    return DatedRecord(offset, time_ms)
 
 
 async def read_span(client: ClusterClient, where: TopicPartition) -> LogSpan:
@@ -201,6 +222,21 @@ async def read_batches(
         aborted=tuple(aborted),
         read_to=found[-1][0].next_offset if found else -1,
     )
+
+
+async def read_segment_end(client: ClusterClient, where: TopicPartition, offset: int) -> int:
+    """Where the leader's segment ends that holds this offset, or the high watermark if that is before it. A broker
+    answers a fetch from one segment: an answer that has room left ends where the segment does."""
+    max_bytes = SEGMENT_READ_BYTES
+    while True:
+        fetched = await _fetch_one(client, where, offset, max_bytes=max_bytes)
+        headers = [header for header, _ in split_batches(fetched.records)]
+        if len(fetched.records) < max_bytes:
+            return headers[-1].next_offset if headers else offset
+        if len(headers) > 1:
+            offset = headers[-1].base_offset  # once more: whether another batch follows in the segment
+        else:
+            max_bytes *= 2
 
 
 def _beginning_before(

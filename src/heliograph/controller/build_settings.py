@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from heliograph.copier.sealing import SEGMENT_MS
 from heliograph.model.states import BuildPhase
 
 KEEP_OFF = "keep consumers off until topic_built"  # they would read fillers, and look-ups by time are wrong
@@ -20,8 +21,8 @@ POLICY = "cleanup.policy"
 COMPACT = "compact"
 # A number that nobody sets by hand: it shows that the topic is being built. It must be above 0, and far below the ten
 # minutes by which fillers are dated back (copier/building.py): then the marker behind the last of them begins a new
-# segment, and all fillers are in segments that brokers clean.
-_SIGN = ("segment.ms", "1048")
+# segment, and all fillers are in segments that brokers clean (copier/sealing.py).
+_SIGN = ("segment.ms", str(SEGMENT_MS))
 _DIRTY_RATIO = "min.cleanable.dirty.ratio"
 _SEGMENT_BYTES = 64 << 20  # few files, and small parts to clean
 _SETTINGS: Mapping[str, str] = {

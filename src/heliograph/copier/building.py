@@ -20,22 +20,23 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from heliograph.copier.alignment import Filler, of_no_budget
-from heliograph.copier.batches import Append, SourceBatch
-from heliograph.copier.passage import corrupt
+from heliograph.copier.batches import Append, SourceBatch, SourceGap
+from heliograph.copier.passage import corrupt, mirrored_back
+from heliograph.copier.recoding import Changed, too_large
 from heliograph.copier.source_queue import SourceQueue
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.model.errors import CorruptBatch, DecompressionLimit, PartitionStop
-from heliograph.model.hints import THEN_RESUME
 from heliograph.model.partition_status import Aligning
+from heliograph.model.policy import Oversize
 from heliograph.model.position import SEQUENCES, Position
-from heliograph.model.states import BuildPhase, StopReason
+from heliograph.model.producer_id import mirrored_from
+from heliograph.model.states import BuildPhase
 from heliograph.wire.batch import MAGIC, BatchHeader, Codec, read_header, split_batches
-from heliograph.wire.batch_layout import CODEC_BITS
-from heliograph.wire.dense import MOST_OFFSETS, dense_batch
+from heliograph.wire.dense import MOST_OFFSETS, Dense, dense_batch
 from heliograph.wire.kernels.loading import Kernels, loaded
 from heliograph.wire.old_messages import plain_batch
+from heliograph.wire.recode import TooLarge
 
-FILLING, FILLED = BuildPhase.FILLING, BuildPhase.FILLED
 BACKDATED_MS = 600_000  # above what clocks may differ by, and far below what brokers remember by default
 
 
@@ -59,11 +60,15 @@ class Building:
     def __init__(self, spec: CopySpec, build_to: int | None, now_ms: int) -> None:
         self._spec = spec
         self._fill_to = None if build_to is None else build_to - 1
-        self._time_ms = filler_time_ms(spec, now_ms)
-        self._now_ms = now_ms
+        self._date(now_ms)
         self.ready: Append | None = None  # what goes next
         self.problem: PartitionStop | None = None  # why nothing does
+        self._left_out: int | None = None  # the offset of the last record that is too large
         self._first_seen: tuple[float, int] | None = None
+
+    def _date(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+        self._time_ms = filler_time_ms(self._spec, now_ms)
 
     def fills(self, position: Position) -> bool:
         """Whether offsets are to be filled there, with records or with fillers."""
@@ -71,84 +76,129 @@ class Building:
 
     def marker(self, position: Position) -> int | None:
         """Up to where a marker is to be put there; None: nothing is."""
-        return self._fill_to + 1 if self._fill_to is not None and position.source == self._fill_to else None
+        marked = self._fill_to is not None and position.source in (self._fill_to, self._left_out)
+        return position.source + 1 if marked else None
 
-    def prepare(self, waiting: SourceQueue, start: Position, limit_bytes: int) -> None:
-        """Make the batch that is next, of so many bytes at most, if enough is here for one; or find out why none can be
-        made. To be called whenever something is new."""
-        if self.ready is None and self.problem is None and self.fills(start):
-            made = self._make(waiting, start, limit_bytes)
-            if isinstance(made, PartitionStop):
-                self.problem = made
-            else:
-                self.ready = made
+    def prepare(
+        self, waiting: SourceQueue, start: Position, now_ms: int, *, aim_bytes: int, most_bytes: int
+    ) -> list[Changed]:
+        """Make the batch that is next, of `aim_bytes` at most, or one record of `most_bytes`, if enough is here for
+        one; or find out why none can be made. To be called whenever something is new. What is to be told of it."""
+        if self.ready is not None or self.problem is not None or not self.fills(start):
+            return []
+        if now_ms - self._now_ms > self._spec.state_lasts_ms // 4:
+            self._date(now_ms)  # seldom: each time is the beginning of a segment
+        if start.source == self._left_out:
+            return []  # a marker is next
+        made = self._make(waiting, start, aim_bytes, most_bytes)
+        if isinstance(made, Append):
+            self.ready = made
+        elif isinstance(made, PartitionStop):
+            self.problem = made
+        elif made is not None:
+            return [self._leave_out(waiting, made)]
+        return []
+
+    def _leave_out(self, waiting: SourceQueue, record: TooLarge) -> Changed:
+        """It gets a marker, as in any other copy: where the source holds a record a filler would not be expected."""
+        self._left_out = record.first_offset
+        waiting.replace_first(
+            [SourceGap(record.first_offset, record.next_offset, contested=True)], whole=False
+        )
+        return Changed(first_offset=record.first_offset, next_offset=record.next_offset, skipped=record)
 
     def peek(self) -> Filler | None:
         ready = self.ready
         return None if ready is None else Filler(ready.perishable, len(ready.batch))
+
+    @property
+    def old_next(self) -> bool:
+        """What goes next is perishable: a stretch of old records without a hole, and so without a filler of today."""
+        return self.ready is not None and self.ready.perishable
+
+    def drop(self) -> None:
+        """What was made ready is not wanted any more: it is made again from where the target ends."""
+        self.ready = None
 
     def take(self) -> Append:
         assert self.ready is not None
         taken, self.ready = self.ready, None
         return taken
 
-    def _make(self, waiting: SourceQueue, start: Position, limit_bytes: int) -> Append | PartitionStop | None:
-        kernels, found = loaded(), self._next_range(waiting, start)
-        assert kernels is not None, "loaded when the target was asked where the copy stands"
-        if found is None:
-            return None
+    def _make(
+        self, waiting: SourceQueue, start: Position, aim_bytes: int, most_bytes: int
+    ) -> Append | TooLarge | PartitionStop | None:
         try:
-            made = dense_batch(
-                kernels,
-                _batches(kernels, waiting, found.next_offset),
-                first_offset=start.source,
-                next_offset=found.next_offset,
-                filler_time_ms=self._time_ms,
-                codec=found.codec,
-                limit_bytes=limit_bytes,
-                producer_id=self._spec.producer_id,
-                producer_epoch=PRODUCER_EPOCH,
-                base_sequence=start.sequence,
-            )
+            found = self._next_range(waiting, start)
+            if not isinstance(found, _Range):
+                return found
+            made = self._dense(waiting, start, found, aim_bytes)
+            if isinstance(made, TooLarge) and made.size_bytes <= most_bytes:
+                made = self._dense(waiting, start, found, made.size_bytes)  # a record is as large as it is
         except (CorruptBatch, DecompressionLimit) as problem:
             return corrupt(problem)
-        if made is None:
-            return _too_large(start.source, limit_bytes)
+        if isinstance(made, TooLarge):
+            skips = self._spec.policy.oversize is Oversize.SKIP
+            return made if skips else too_large(made, most_bytes)
         waiting.taken_to(made.next_offset)
         count = made.next_offset - start.source
         end = start.after(source_offsets=count, records=count)
         old = self._spec.is_perishable(made.max_timestamp, self._now_ms)
         return Append(start, end, made.records, old, made.max_timestamp, made.batch, of_no_budget())
 
-    def _next_range(self, waiting: SourceQueue, position: Position) -> _Range | None:
+    def _dense(
+        self, waiting: SourceQueue, start: Position, found: _Range, limit_bytes: int
+    ) -> Dense | TooLarge:
+        kernels = loaded()
+        assert kernels is not None, "loaded when the target was asked where the copy stands"
+        return dense_batch(
+            kernels,
+            _batches(kernels, waiting, found.next_offset),
+            first_offset=start.source,
+            next_offset=found.next_offset,
+            filler_time_ms=self._time_ms,
+            codec=found.codec,
+            limit_bytes=limit_bytes,
+            producer_id=self._spec.producer_id,
+            producer_epoch=PRODUCER_EPOCH,
+            base_sequence=start.sequence,
+        )
+
+    def _next_range(self, waiting: SourceQueue, position: Position) -> _Range | PartitionStop | None:
         """As far as headers were seen, of one codec, and up to where sequences begin again at 0."""
         assert self._fill_to is not None
         most = min(MOST_OFFSETS, SEQUENCES - position.sequence)
         end = min(position.source + most, self._fill_to, waiting.fetch_offset)
         codec: Codec | None = None
         for header, _ in _headers(waiting):
-            if header.base_offset >= end and header.magic == MAGIC:
+            first_offset = max(header.base_offset, position.source)
+            if first_offset >= end and header.magic == MAGIC:
                 break
-            own = Codec(header.attributes & CODEC_BITS)
-            if codec is not None and own is not codec:
-                end = min(end, max(header.base_offset, position.source))
+            if mirrored_from(header.producer_id, self._spec.target_cluster_id):
+                if first_offset == position.source:
+                    return mirrored_back(header.base_offset)
+                end = first_offset
                 break
-            codec = own
+            if codec is not None and header.codec is not codec:
+                end = min(end, first_offset)
+                break
+            codec = header.codec
         if end <= position.source:
             return None
         return _Range(end, Codec.ZSTD if codec is None else codec)  # a codec for fillers alone: they go again
 
     def progress(self, position: Position, now: float) -> Aligning:
-        """For reports, of which the first one begins to count."""
+        """For reports, of which the first one begins to count. That all is filled is said by who has asked the target
+        since: before that nobody knows whether brokers will clean it (copier/sealing.py)."""
         done = position.source
-        if self._fill_to is None or done > self._fill_to:
-            return Aligning(FILLED, done, done)
+        if self._fill_to is None:
+            return Aligning(BuildPhase.FILLED, done, done)
         if self._first_seen is None:
             self._first_seen = (now, done)
         since, done_then = self._first_seen
         left = self._fill_to + 1 - done
         eta_s = round(left * (now - since) / (done - done_then), 1) if done > done_then else None
-        return Aligning(FILLING, done, self._fill_to + 1, eta_s)
+        return Aligning(BuildPhase.FILLING, done, self._fill_to + 1, eta_s)
 
 
 def _headers(waiting: SourceQueue) -> Iterator[tuple[BatchHeader, memoryview]]:
@@ -169,13 +219,3 @@ def _batches(
         else:
             plain = plain_batch(kernels, header, view).plain
             yield read_header(plain), plain
-
-
-def _too_large(offset: int, limit_bytes: int) -> PartitionStop:
-    return PartitionStop(
-        StopReason.TOO_LARGE,
-        f"the record at offset {offset} makes a batch larger than the {limit_bytes} bytes that the target takes",
-        hint="raise max.message.bytes (and segment.bytes) on the target topic" + THEN_RESUME,
-        first_offset=offset,
-        next_offset=offset + 1,
-    )

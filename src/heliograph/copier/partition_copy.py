@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import deque
 
 from heliograph.cluster.empty_transactions import FillProducer
+from heliograph.cluster.metadata import Leader
 from heliograph.copier.alignment import FILLER, Alignment, Filler
 from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.budget import Parcel, Share
@@ -24,11 +25,12 @@ from heliograph.copier.building import Building, filler_time_ms
 from heliograph.copier.changes import Changes
 from heliograph.copier.clearance import CLEAR, Clearance
 from heliograph.copier.fill import Fill, Filling
+from heliograph.copier.last_hole import HoleSearch
 from heliograph.copier.losses import Losses
 from heliograph.copier.merging import Merging
 from heliograph.copier.passage import pass_through
 from heliograph.copier.phases import FLOWING, OVER, SENDING, Happening, Phase, after
-from heliograph.copier.recoding import Awaited, Recoding
+from heliograph.copier.recoding import Awaited, Changed, Recoding
 from heliograph.copier.recovery import after_append
 from heliograph.copier.resync import Synced
 from heliograph.copier.source_queue import SourceQueue
@@ -112,6 +114,8 @@ class PartitionCopy:
         self._alignment: Alignment | None = None  # until the target begins where the source does
         self._stray_to: int | None = None  # up to there the target shows fillers again that were deleted
         self._building: Building | None = None  # while the target topic is being built
+        self._search = HoleSearch()
+        self._searched_of: Leader | None = None  # of the source
         self._losses = Losses(spec)
         self._waits = Waits()
         self._suspicions = Suspicions()
@@ -201,11 +205,21 @@ class PartitionCopy:
     def _recode(self) -> None:
         """What is next, if it cannot go as it is. To be called whenever something else is next."""
         self._moved[self] = None
-        if self._building is not None:
-            if self._alignment is None:
-                self._building.prepare(self._waiting, self._sending, self._aim_bytes)
-            return
-        changes = self._recoding.run(self._waiting, self._sending.source, self._share, self._wall_ms)
+        if self._building is None:
+            self._tell_changes(
+                self._recoding.run(self._waiting, self._sending.source, self._share, self._wall_ms)
+            )
+            self._leave_old()
+        elif self._alignment is None:
+            limits = {"aim_bytes": self._aim_bytes, "most_bytes": self._takes_bytes}
+            self._tell_changes(self._building.prepare(self._waiting, self._sending, self._wall_ms, **limits))
+
+    def _leave_old(self) -> None:
+        head = self._waiting.head
+        if head is not None and head.perishable and not (self._exclusive and self.clear):
+            self._waiting.leave_old(self._sending.source)
+
+    def _tell_changes(self, changes: list[Changed]) -> None:
         for changed in changes:
             if (skipped := self._changes.skipped(changed)) is not None:
                 self._losses.untold = True
@@ -213,9 +227,6 @@ class PartitionCopy:
                 self.tell(skipped)
             if (clamped := self._changes.clamped(changed, self._wall_ms)) is not None:
                 self.tell(clamped)
-        head = self._waiting.head
-        if head is not None and head.perishable and not (self._exclusive and self.clear):
-            self._waiting.leave_old(self._sending.source)
 
     def _tell_clamped(self) -> None:
         """What was counted and not told yet, because the last telling was a moment ago."""
@@ -230,6 +241,8 @@ class PartitionCopy:
 
     def _peek_built(self, building: Building) -> Filler | None:
         if self.phase not in SENDING:
+            return None
+        if self._lost_unheard:
             return None
         found = building.peek()
         if found is None or ((self.phase is Phase.PROBE or found.perishable) and self._in_flight):
@@ -263,7 +276,8 @@ class PartitionCopy:
         """A perishable batch is on its way, or will be; or a gap that only we may fill."""
         in_flight = any(out.perishable for out in self._in_flight)
         fill = self._filling.current or self._gap()
-        return self._waiting.old_next or self._waiting.has_old or in_flight or bool(fill and fill.exclusive)
+        old_next = self._waiting.old_next or self._waiting.has_old or self._old_is_next
+        return old_next or in_flight or bool(fill and fill.exclusive)
 
     @property
     def clear(self) -> bool:
@@ -280,10 +294,16 @@ class PartitionCopy:
     @property
     def awaits_clearance(self) -> bool:
         """A perishable batch is next, or a gap behind one, and an append of somebody may still be on its way."""
-        old_is_next = self._waiting.left_old and not self._waiting
         return not self._clearance.clear and (
-            old_is_next or self._is_contested() or self._must_be_clear(self._gap())
+            self._old_is_next or self._is_contested() or self._must_be_clear(self._gap())
         )
+
+    @property
+    def _old_is_next(self) -> bool:
+        """A perishable batch: left at the source, or made of what was there."""
+        if self._building is not None and self._building.old_next:
+            return True
+        return self._waiting.left_old and not self._waiting
 
     def _is_contested(self) -> bool:
         """A gap is next that only we may fill, and not before all is clear."""
@@ -294,7 +314,7 @@ class PartitionCopy:
     @property
     def awaits_lease(self) -> bool:
         """A perishable batch is next, and all that it lacks is an exclusive lease."""
-        return self._waiting.left_old and not self._waiting and self._clearance.clear
+        return self._old_is_next and self._clearance.clear and not self._exclusive
 
     # -- fillers (copier/alignment.py)
 
@@ -326,13 +346,34 @@ class PartitionCopy:
             self._waiting.start(self._sending.source, leader_epoch=-1)
             self._mark_last_hole(building)
 
+    def _build_on(self, building: Building) -> None:
+        """Behind what was appended. The target is asked again before the last marker, and behind it, whether brokers
+        will clean all fillers (copier/sealing.py)."""
+        if building.fills(self._sending):
+            self._recode()
+        else:
+            self._resync_later(None)
+
     def aligning(self, now: float) -> Aligning | None:
         """How many offsets of how many a new target partition has been given; None: it is aligned."""
+        if self.wants_resync and (searching := self._search.progress) is not None:
+            return searching
         if self.durable is None:
             return None
         if self._alignment is None:
             return self._building.progress(self.durable, now) if self._building is not None else None
         return self._alignment.progress(self.durable.target, now)
+
+    def search_of(self, leader: Leader | None) -> HoleSearch:
+        """For the source's last hole. Another leader may hold what this one has compacted, or have lost what was behind
+        it."""
+        if leader != self._searched_of:
+            self._search, self._searched_of = HoleSearch(), leader
+        return self._search
+
+    def searched(self) -> None:
+        """It is further than it was."""
+        self._moved[self] = None
 
     # -- gaps (copier/fill.py)
 
@@ -345,7 +386,8 @@ class PartitionCopy:
         return fill if fill is None or self._building is None else fill._replace(alone=True)
 
     def _next_gap(self) -> int | None:
-        """Where the gap ends that is next. Of a topic that is built only the last offset of the last hole is one."""
+        """Where the gap ends that is next. Of a topic that is built only the last offset of the last hole is one, and
+        a record that is left out."""
         if self._building is not None and self._building.marker(self._sending) is None:
             return None
         return self._waiting.gap(self._sending.source)
@@ -370,7 +412,13 @@ class PartitionCopy:
         """A gap is next, and the driver must reserve an attempt to fill it with."""
         if self.phase not in SENDING or self._filling.has_attempt:
             return False
-        return self._next_gap() is not None
+        return self._lost_unheard or self._next_gap() is not None
+
+    @property
+    def _lost_unheard(self) -> bool:
+        """What is built next is lost. Fillers need no attempt, but its grant shows that the driver has heard of it."""
+        lost = self._building is not None and self._losses.under_way(self._sending.source)
+        return lost and not self._filling.has_attempt
 
     @property
     def gaps_filled(self) -> bool:
@@ -448,7 +496,10 @@ class PartitionCopy:
         elif self.phase is Phase.FILL:
             self._waiting.filled(fill.end.source)
             self._enter(Happening.FILLED)
-            self._recode()
+            if self._building is not None:
+                self._build_on(self._building)
+            else:
+                self._recode()
             self._stop_if_blocked()
         else:
             self._drained()
@@ -477,12 +528,12 @@ class PartitionCopy:
             time_ms = filler_time_ms(self.spec, now_ms) if self.spec.builds else now_ms
             self._alignment = Alignment(found.align_to, time_ms)
         self._building = None
+        self._lose(found.lost_to)  # a hole like any other to what is built
         if self.spec.builds:
             assert now_ms is not None
             self._building = Building(self.spec, found.build_to, now_ms)
             if self._alignment is None:
                 self._begin_building(self._building)
-        self._lose(found.lost_to)
         self._heard = False
         self._enter(Happening.SYNCED)
 
@@ -542,8 +593,7 @@ class PartitionCopy:
     def _confirm_alignment(self) -> None:
         """The source holds the goal, and what comes first may follow at once. Until then the last filler stays: without
         it nobody could tell an alignment under way from records that were lost to retention."""
-        old_is_next = self._waiting.left_old and not self._waiting
-        waits = old_is_next or self.wants_attempt or self.awaits_recoding
+        waits = self._old_is_next or self.wants_attempt or self.awaits_recoding
         if self._alignment is not None and not waits and not self._is_contested():
             self._alignment.confirmed()
 
@@ -576,7 +626,7 @@ class PartitionCopy:
         because what it said before may be out of date, whether or not a batch waits already."""
         if not self._clearance.clear and self._clearance.is_over(now):
             self._clearance.clear = True
-            old_next = self._waiting.old_next
+            old_next = self._waiting.old_next or self._old_is_next
             self._resync_later(Trouble(Event.LEASE_WAIT, "older appends are over by now"))
             self._waiting.old_next = old_next and not self.over
 
@@ -589,11 +639,12 @@ class PartitionCopy:
             self._note_race(append)
         if base_offset > expected:
             self.stop(wrong_place(expected, base_offset))
-        elif base_offset == expected and append_time not in (-1, append.max_timestamp) and append.records:
-            self.stop(stamped(base_offset))
-        elif append_time != -1 and not append.records:
-            # A duplicate: of a rival's filler, or of its first records, which have the same sequence numbers.
+        elif append_time != -1 and (self._building is not None or not append.records):
+            # A duplicate: of a rival's fillers, which are dated by its own clock, or of its first records, which have
+            # the same sequence numbers. If the broker stamps batches, the resynchronisation finds that out.
             self._resync_later(Trouble(Event.RACED, f"another copier had appended offset {expected} before"))
+        elif base_offset == expected and append_time not in (-1, append.max_timestamp):
+            self.stop(stamped(base_offset))
         elif self.phase is Phase.RETIRED and base_offset == expected:
             self._count(append)
         elif self.phase not in SENDING:
@@ -636,7 +687,8 @@ class PartitionCopy:
         if refused.reason is StopReason.TOO_LARGE:
             self._takes_bytes = min(self._takes_bytes, size_bytes - 1)
             self._aim_bytes = min(self._takes_bytes, size_bytes // 2)
-            return append.records > 1 or policy.oversize is Oversize.SKIP
+            several = append.end.target - append.start.target > 1  # records, or fillers around one
+            return several or policy.oversize is Oversize.SKIP
         if refused.reason is StopReason.TIMESTAMP and policy.timestamps is Timestamps.CLAMP:
             again, self._clamped_at = self._clamped_at == append.start.source, append.start.source
             self._looks_at_times = True
@@ -673,7 +725,7 @@ class PartitionCopy:
         self._tell_clamped()
         self.interruptions += 1
         self._enter(Happening.STOP)
-        self._waiting.drop()
+        self._drop_waiting()
         self._leave_share()
 
     def retire(self) -> None:
@@ -682,7 +734,7 @@ class PartitionCopy:
         self._tell_clamped()
         self.interruptions += 1
         self._enter(Happening.RETIRE)
-        self._waiting.drop()
+        self._drop_waiting()
         self._leave_share()
 
     # -- what others learn on its behalf
@@ -796,10 +848,10 @@ class PartitionCopy:
             self._alignment.acknowledged(append)
             if self._alignment.is_filled(append.end):
                 self._waiting.start(append.end.source, leader_epoch=-1)
-        if self._building is not None and self._alignment is None and self.settled:
-            self._begin_building(self._building)
         self._state_ms = append.max_timestamp
         self._enter(Happening.ACKED_OLD if append.perishable else Happening.ACKED)
+        if self._building is not None and self._alignment is None and self.settled:
+            self._build_on(self._building)
         self._stop_if_blocked()
 
     def _count(self, append: Append) -> None:
@@ -825,9 +877,14 @@ class PartitionCopy:
         self.interruptions += 1
         self._meet(trouble)
         self.stale = self.stale or stale
-        self._waiting.drop()
+        self._drop_waiting()
         self._enter(Happening.TROUBLE)
         self._drained()
+
+    def _drop_waiting(self) -> None:
+        self._waiting.drop()
+        if self._building is not None:
+            self._building.drop()
 
     def _meet(self, trouble: Trouble | None) -> None:
         """A trouble that goes on as it was does not begin again."""
@@ -875,7 +932,8 @@ class PartitionCopy:
             return BoundBy.TARGET if self._recoding.awaits is Awaited.MEMORY else None
         deletes = self._alignment is not None and self._alignment.is_filled(self._sending)
         answers_due = deletes or not self.settled or (self._share is not None and self._share.full)
-        return self._waits.bound_by(now, answers_due=answers_due, holds=bool(self._waiting))
+        made = self._building is not None and self._building.ready is not None
+        return self._waits.bound_by(now, answers_due=answers_due, holds=made or bool(self._waiting))
 
     @property
     def state(self) -> PartitionState:

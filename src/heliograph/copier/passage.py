@@ -16,6 +16,7 @@ from heliograph.copier.batches import Append, SourceBatch, SourceGap
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.copier.target_takes import TargetTakes
 from heliograph.model.errors import CorruptBatch, DecompressionLimit, PartitionStop
+from heliograph.model.fill_way import OFFSETS_PER_S, FillWay
 from heliograph.model.hints import AFRESH, THEN_RESUME
 from heliograph.model.position import Position
 from heliograph.model.producer_id import mirrored_from
@@ -25,7 +26,6 @@ from heliograph.wire.runs import Run
 
 # Of one gap that compaction left: a minute of markers, or an hour and a half of empty transactions.
 MOST_HOLES = 1_000_000
-_MARKERS_PER_S = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def way_of(
     """
     if isinstance(waiting, SourceGap):
         missing = waiting.first_offset > next_offset
-        return _missing(next_offset, waiting.first_offset) if missing else Gap(waiting.next_offset)
+        return _missing(next_offset, waiting.first_offset, spec) if missing else Gap(waiting.next_offset)
     run = waiting.run
     if waiting.recoded and run.header.base_offset == next_offset:
         return PASS
@@ -102,9 +102,9 @@ def way_by_header(run: Run, next_offset: int, spec: CopySpec, takes: TargetTakes
     if header.magic != MAGIC:
         return REENCODE  # where a compressed set of messages begins is not in its header
     if mirrored_from(header.producer_id, spec.target_cluster_id):
-        return Stop(_mirrored_back(at))
+        return Stop(mirrored_back(at))
     if at > next_offset:
-        return _missing(next_offset, at)
+        return _missing(next_offset, at, spec)
     if at < next_offset or header.is_log_append_time or not header.is_dense or takes.clamps(header):
         return REENCODE
     if run.batches > 1:
@@ -135,17 +135,19 @@ def corrupt(problem: CorruptBatch | DecompressionLimit) -> PartitionStop:
     )
 
 
-def _missing(next_offset: int, first_offset: int) -> Missing | Stop:
-    offsets = first_offset - next_offset
-    return Missing(first_offset) if offsets <= MOST_HOLES else Stop(too_many_holes(next_offset, first_offset))
+def _missing(next_offset: int, first_offset: int, spec: CopySpec) -> Missing | Stop:
+    if first_offset - next_offset <= MOST_HOLES:
+        return Missing(first_offset)
+    return Stop(too_many_holes(next_offset, first_offset, spec))
 
 
-def too_many_holes(first_offset: int, next_offset: int) -> PartitionStop:
+def too_many_holes(first_offset: int, next_offset: int, spec: CopySpec) -> PartitionStop:
     offsets = next_offset - first_offset
+    seconds = offsets / OFFSETS_PER_S.get(spec.fill_way, OFFSETS_PER_S[FillWay.MARKERS])
     return PartitionStop(
         StopReason.HOLES,
         f"the source holds no records at offsets [{first_offset}, {next_offset}): to fill {offsets} offsets that"
-        f" compaction has emptied would take {offsets / _MARKERS_PER_S:.0f} s or more, and more than {MOST_HOLES} in a"
+        f" compaction has emptied would take {seconds:.0f} s or more, and more than {MOST_HOLES} in a"
         " row are not filled",
         hint=f"a compacted topic that is new on the target is built with such gaps; {AFRESH}",
         first_offset=first_offset,
@@ -153,7 +155,7 @@ def too_many_holes(first_offset: int, next_offset: int) -> PartitionStop:
     )
 
 
-def _mirrored_back(offset: int) -> PartitionStop:
+def mirrored_back(offset: int) -> PartitionStop:
     return PartitionStop(
         StopReason.LOOP,
         f"the batch at offset {offset} was mirrored from the target itself",

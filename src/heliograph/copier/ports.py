@@ -12,7 +12,7 @@ from typing import Protocol
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.cluster.line_name import LineName
-from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
+from heliograph.cluster.log_reads import Batches, DatedRecord, LogSpan, ProducerState
 from heliograph.cluster.markers import Marker
 from heliograph.cluster.metadata import Leader
 from heliograph.cluster.transactions import OpenTransaction
@@ -104,6 +104,14 @@ class TargetPort(Protocol):
         ...
 
     async def span(self, where: TopicPartition) -> LogSpan: ...
+
+    async def first_since(self, where: TopicPartition, time_ms: int) -> DatedRecord | None:
+        """The record with the lowest offset that has this time or a later one; None: there is none."""
+        ...
+
+    async def segment_end(self, where: TopicPartition, offset: int) -> int:
+        """Where the leader's segment ends that holds this offset; of the one that is written, the high watermark."""
+        ...
 
     async def producers(self, where: TopicPartition) -> Mapping[int, ProducerState]: ...
 

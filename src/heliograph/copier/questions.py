@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from heliograph.cluster.empty_transactions import FillProducer
-from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
+from heliograph.cluster.log_reads import Batches, DatedRecord, LogSpan, ProducerState
 from heliograph.copier.ports import Batch
 
 
@@ -33,6 +33,21 @@ class ReadTargetBatches:
 
     first_offset: int
     next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTargetSince:
+    """Answer: a DatedRecord of the target that is younger than this, by our clock, the one with the lowest offset;
+    None: there is none."""
+
+    age_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTargetSegmentEnd:
+    """Answer: where the target's segment ends that holds the offset; of the one that is written, the log's end."""
+
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +92,30 @@ class Unsettled:
     """Others are writing, or the last records are not yet on all replicas: wait a little. Answer: None."""
 
 
+@dataclass(frozen=True, slots=True)
+class AwaitTime:
+    """The record is too young: wait a little. Answer: False, at once, if it is dated further ahead than this."""
+
+    record: DatedRecord
+    most_ahead_ms: int
+
+
 Question = (
     ReadProducers
     | ReadTargetLog
     | ReadSourceLog
     | ReadTargetBatches
+    | ReadTargetSince
+    | ReadTargetSegmentEnd
     | ReadSourceBatch
     | ReadSourceBatches
     | ReadSourceGap
     | FenceFills
     | LoadKernels
     | Unsettled
+    | AwaitTime
 )
-Answer = Mapping[int, ProducerState] | LogSpan | Batch | Batches | FillProducer | None
+Answer = Mapping[int, ProducerState] | LogSpan | Batch | Batches | DatedRecord | FillProducer | int | None
 OF_SOURCE = (ReadSourceLog, ReadSourceBatch, ReadSourceBatches, ReadSourceGap)
 
 T = TypeVar("T")

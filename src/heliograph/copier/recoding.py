@@ -146,8 +146,8 @@ class Recoding:
     def _stop_for(self, part: Hole | TooLarge, most_bytes: int) -> PartitionStop | None:
         if isinstance(part, Hole):
             too_many = part.next_offset - part.first_offset > MOST_HOLES
-            return too_many_holes(part.first_offset, part.next_offset) if too_many else None
-        return None if self._spec.policy.oversize is Oversize.SKIP else _too_large(part, most_bytes)
+            return too_many_holes(part.first_offset, part.next_offset, self._spec) if too_many else None
+        return None if self._spec.policy.oversize is Oversize.SKIP else too_large(part, most_bytes)
 
     def _source_batch(self, piece: Piece, hold: Hold, now_ms: int) -> SourceBatch:
         """It goes as it is from now on: what was clamped could not be known again among others. How old it is depends
@@ -259,7 +259,7 @@ def _recode(kernels: Kernels, run: Run, waiting: SourceQueue, next_offset: int, 
     return made
 
 
-def _too_large(record: TooLarge, most_bytes: int) -> PartitionStop:
+def too_large(record: TooLarge, most_bytes: int) -> PartitionStop:
     return PartitionStop(
         StopReason.TOO_LARGE,
         f"the record at offset {record.first_offset} makes a batch of {record.size_bytes} bytes, the target takes"

@@ -1,7 +1,8 @@
 """Resynchronise: learn from the target where the copy stands (P3). Sans I/O.
 
 A generator: it yields questions, is sent the answers, and returns where the copy stands, or raises
-`PartitionStop`. It has no side effects, so whoever asks may drop it at any failure and begin again.
+`PartitionStop`. It has no side effects but that a search is kept (copier/last_hole.py), so whoever asks may drop it at
+any failure and begin again.
 
     producers ─▶ target log ─▶ producers ─▶ source log ─▶ target's tail ─▶ (admission) ─▶ the source's same
        ▲                          │ both readings must agree, and all of the log be readable
@@ -24,7 +25,7 @@ from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.cluster.log_reads import LogSpan, ProducerState
 from heliograph.copier.anchor import compare_anchor
 from heliograph.copier.dense_anchor import compare_dense_anchor
-from heliograph.copier.last_hole import last_hole_end
+from heliograph.copier.last_hole import HoleSearch, last_hole_end
 from heliograph.copier.own_markers import OwnMarkers
 from heliograph.copier.passage import corrupt
 from heliograph.copier.questions import (
@@ -37,6 +38,7 @@ from heliograph.copier.questions import (
     ReadTargetLog,
     Unsettled,
 )
+from heliograph.copier.sealing import check_sealed, until_old_enough
 from heliograph.copier.spec import PRODUCER_EPOCH, CopySpec
 from heliograph.copier.stops import stamped
 from heliograph.copier.stray_fillers import holds_filler, stray_fillers_end
@@ -74,8 +76,8 @@ class Synced:
     `marks`: what markers that filled gaps here have used up. `align_to`: up to there the target holds fillers, or is to
     be given them (copier/alignment.py). `fillers_end`: up to there are fillers that came back
     (copier/stray_fillers.py). `lost_to`: up to there the source's offsets are gone, and that is accepted
-    (copier/losses.py). `build_to`: where the last hole ends that compaction made at the source, for a topic that is
-    being built (copier/building.py); None: there is none behind the position."""
+    (copier/losses.py). `build_to`: where the last hole ends that compaction, or a loss, made at the source, for a
+    topic that is being built (copier/building.py); None: there is none behind the position."""
 
     position: Position
     state_ms: int | None = None
@@ -87,19 +89,22 @@ class Synced:
     build_to: int | None = None
 
 
-def resynchronise(spec: CopySpec, *, gaps_filled: bool = False) -> Asking[Synced]:
+def resynchronise(
+    spec: CopySpec, *, gaps_filled: bool = False, search: HoleSearch | None = None
+) -> Asking[Synced]:
     """`gaps_filled`: offsets of this partition may have been filled with markers, also where none can be seen any
-    more."""
+    more. `search`: how far the source's last hole was searched for before, as its leader has the log."""
+    search = search or HoleSearch()
     fenced = spec.fill_way is FillWay.TRANSACTIONS
     producer = (yield from _fence()) if fenced else None
     try:
-        return (yield from _resynchronise(spec, producer, gaps_filled=gaps_filled))
+        return (yield from _resynchronise(spec, producer, search, gaps_filled=gaps_filled))
     except ForeignMarker:
         if fenced:
             raise
     # Perhaps gaps were filled in the other way before. The log may end elsewhere after this.
     producer = yield from _fence()
-    return (yield from _resynchronise(spec, producer, gaps_filled=gaps_filled))
+    return (yield from _resynchronise(spec, producer, search, gaps_filled=gaps_filled))
 
 
 def _fence() -> Asking[FillProducer | None]:
@@ -108,7 +113,9 @@ def _fence() -> Asking[FillProducer | None]:
     return answer
 
 
-def _resynchronise(spec: CopySpec, producer: FillProducer | None, *, gaps_filled: bool) -> Asking[Synced]:
+def _resynchronise(
+    spec: CopySpec, producer: FillProducer | None, search: HoleSearch, *, gaps_filled: bool
+) -> Asking[Synced]:
     producers, target = yield from _settled(spec)
     source = yield from _readable_source(target.end)
     own = producers.get(spec.producer_id)
@@ -149,7 +156,15 @@ def _resynchronise(spec: CopySpec, producer: FillProducer | None, *, gaps_filled
         source_epoch = yield from check_gap(spec, source, tail.markers_from, target.end)
     assert isinstance(verdict, Admitted)
     fillers_end = None if spec.builds else (yield from stray_fillers_end(goal, target, tail))
-    build_to = (yield from _last_hole(spec, source, verdict.position, goal)) if spec.builds else None
+    build_to = (
+        (yield from _last_hole(spec, search, source, max(verdict.position.source, goal)))
+        if spec.builds
+        else None
+    )
+    if spec.builds and build_to is None:
+        build_to = verdict.lost_to  # a hole, too, and all that there is to put a marker into
+    if spec.builds and verdict.align_to is None:
+        yield from _seal(target, tail, None if build_to is None else build_to - verdict.position.source)
     return Synced(
         position=verdict.position,
         state_ms=own.last_timestamp if own else None,
@@ -162,13 +177,23 @@ def _resynchronise(spec: CopySpec, producer: FillProducer | None, *, gaps_filled
     )
 
 
-def _last_hole(spec: CopySpec, source: LogSpan, position: Position, goal: int) -> Asking[int | None]:
+def _seal(target: LogSpan, tail: Tail, left: int | None) -> Asking[None]:
+    """`left`: how many offsets are to be filled still; None: nothing is."""
+    kernels = loaded()
+    assert kernels is not None, "loaded for the last hole"
+    if left is None:
+        yield from check_sealed(kernels, target, tail)
+    elif left == 1:
+        yield from until_old_enough()
+
+
+def _last_hole(spec: CopySpec, search: HoleSearch, source: LogSpan, first_offset: int) -> Asking[int | None]:
     yield LoadKernels()  # without them no batch of records and fillers can be made
     kernels, committed = loaded(), spec.policy.isolation is Isolation.READ_COMMITTED
     assert kernels is not None
-    first_offset = max(position.source, goal)
+    end = source.high_watermark
     try:
-        return (yield from last_hole_end(kernels, first_offset, source.high_watermark, committed=committed))
+        return (yield from last_hole_end(kernels, search, first_offset, end, committed=committed))
     except (CorruptBatch, DecompressionLimit) as problem:
         raise corrupt(problem) from problem
 

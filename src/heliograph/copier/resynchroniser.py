@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 
 from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.copier import questions
@@ -50,6 +51,7 @@ RETRY_MAX_S = 5.0
 RETRY_FORGOTTEN_S = 30.0
 MISSING_LIMIT_S = 15.0
 KERNELS_LOOK_S = 0.05
+TIME_LOOK_S = 1.0
 
 
 class Resynchroniser:
@@ -103,7 +105,9 @@ class Resynchroniser:
             route.asking = None
 
     async def _ask(self, route: Route) -> Synced:
-        asking = resynchronise(route.copy.spec, gaps_filled=route.copy.gaps_filled)
+        copy = route.copy
+        search = copy.search_of(route.source_leader)
+        asking = resynchronise(copy.spec, gaps_filled=copy.gaps_filled, search=search)
         answer: questions.Answer = None
         unsettled = 0
         while True:
@@ -119,12 +123,16 @@ class Resynchroniser:
             elif isinstance(question, questions.LoadKernels):
                 await _kernels()  # not in a slot that others wait for
                 answer = None
+            elif isinstance(question, questions.AwaitTime):
+                answer = await _await_time(route, question, self._wall_ms())
             elif isinstance(question, questions.FenceFills):
                 # In no slot of the partition's leader: a coordinator that hangs holds up those that need it (P7).
                 answer = await _fence(route)
             else:
                 async with self._slot(route, question):
-                    answer = await _perform(route, question)
+                    answer = await _perform(route, question, self._wall_ms)
+                if search.progress is not None:
+                    copy.searched()
 
     def _slot(self, route: Route, question: questions.Question) -> asyncio.Semaphore:
         of_source = isinstance(question, questions.OF_SOURCE)
@@ -187,7 +195,24 @@ async def _wait_to_settle(route: Route, rounds: int) -> None:
     await asyncio.sleep(UNSETTLED_WAIT_S)
 
 
-async def _perform(route: Route, question: questions.Question) -> questions.Answer:
+async def _await_time(route: Route, question: questions.AwaitTime, now_ms: int) -> bool:
+    """Without a slot, and not mute."""
+    record = question.record
+    if record.time_ms > now_ms + question.most_ahead_ms:
+        return False
+    words = (
+        f"all is filled but the last offset, which waits: the record at offset {record.offset} of the target is dated"
+        f" {datetime.fromtimestamp(record.time_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC, and brokers begin a new segment"
+        " some seconds after that"
+    )
+    route.copy.troubled(Trouble(Event.TIME_WAIT, words, record.offset))
+    await asyncio.sleep(TIME_LOOK_S)
+    return True
+
+
+async def _perform(
+    route: Route, question: questions.Question, wall_ms: Callable[[], int]
+) -> questions.Answer:
     spec, source, target = route.copy.spec, route.source, route.target
     match question:
         case questions.ReadProducers():
@@ -196,6 +221,10 @@ async def _perform(route: Route, question: questions.Question) -> questions.Answ
             return await target.span(spec.partition.target)
         case questions.ReadTargetBatches(first_offset, next_offset):
             return await target.batches_in(spec.partition.target, first_offset, next_offset)
+        case questions.ReadTargetSince(age_ms):
+            return await target.first_since(spec.partition.target, wall_ms() - age_ms)
+        case questions.ReadTargetSegmentEnd(offset):
+            return await target.segment_end(spec.partition.target, offset)
         case questions.ReadSourceLog():
             return await source.span(spec.partition.source)
         case questions.ReadSourceBatch(offset):
@@ -206,7 +235,7 @@ async def _perform(route: Route, question: questions.Question) -> questions.Answ
             return await source.batches_in(
                 spec.partition.source, first_offset, next_offset, committed=committed
             )
-        case questions.FenceFills() | questions.LoadKernels() | questions.Unsettled():
+        case questions.FenceFills() | questions.LoadKernels() | questions.Unsettled() | questions.AwaitTime():
             raise AssertionError("no question to a partition's leader")
 
 

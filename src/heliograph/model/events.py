@@ -28,6 +28,7 @@ class Event(StrEnum):
     SOURCE_DIVERGED = "source_diverged"
     TRANSACTION_OPEN = "transaction_open"
     LEASE_WAIT = "lease_wait"
+    TIME_WAIT = "time_wait"
     CONFIGS_UNREAD = "configs_unread"
     # the run
     ACTIVE = "active"

@@ -9,6 +9,7 @@ The driver decides by the rights that it has (controller/gap_filling.py), for as
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 
@@ -16,6 +17,10 @@ class FillWay(StrEnum):
     MARKERS = "markers"
     TRANSACTIONS = "transactions"
     NONE = "none"
+
+
+# Of one partition, as measured (docs/BENCHMARK.md): for what operators are told before a gap is filled.
+OFFSETS_PER_S: Mapping[FillWay, int] = {FillWay.MARKERS: 15_000, FillWay.TRANSACTIONS: 180}
 
 
 def transactional_prefix(source_cluster_id: str) -> str:

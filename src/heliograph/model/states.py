@@ -26,8 +26,10 @@ class PartitionState(StrEnum):
 
 class BuildPhase(StrEnum):
     """How far a compacted topic is that is built, and each partition of it while it is `aligning`
-    (controller/build_settings.py). `filled` is a partition that waits for the others of its topic."""
+    (controller/build_settings.py). `searching` is for the source's last hole (copier/last_hole.py). `filled` is a
+    partition that waits for the others of its topic."""
 
+    SEARCHING = "searching"
     FILLING = "filling"
     FILLED = "filled"
     CLEANING = "cleaning"

@@ -43,6 +43,10 @@ class Columns:
     def __len__(self) -> int:
         return len(self.offset_delta)
 
+    def key_of(self, nth: int) -> bytes | None:
+        at, size = int(self.key_at[nth]), int(self.key_size[nth])
+        return None if size < 0 else bytes(self.data[at : at + size])
+
 
 def decode(kernels: Kernels, batch: memoryview, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Columns:
     """`batch` is one whole batch of magic 2, of any codec, whose checksum was verified. With log append time all

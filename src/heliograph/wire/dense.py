@@ -27,11 +27,13 @@ from heliograph.model.errors import CorruptBatch
 from heliograph.wire.batch import HEADER, BatchHeader, Codec, verify_crc
 from heliograph.wire.batch_layout import CRC_AT, CRC_FROM, HEADER_BYTES, LENGTH_COUNTS_FROM, MAGIC
 from heliograph.wire.codecs import DEFAULT_LIMIT_BYTES, compress
+from heliograph.wire.decode import decode
 from heliograph.wire.filler import compressed_fillers, encoded_fillers, fillers_bytes
 from heliograph.wire.kernels import density as of
 from heliograph.wire.kernels.density import MOST_OFFSETS as MOST_OFFSETS
 from heliograph.wire.kernels.loading import Kernels
 from heliograph.wire.plain import plain_parts
+from heliograph.wire.recode import TooLarge
 
 # For one batch, which is made in one go, on the event loop, from memory that nobody accounts for: so many bytes of
 # records before compression, read and written. 100,000 fillers have 0.9 MB. Others wait for 20 ms at the most, for gzip
@@ -76,13 +78,13 @@ def dense_batch(
     base_sequence: int,
     holes: Container[int] = (),
     inflate_bytes: int = DEFAULT_LIMIT_BYTES,
-) -> Dense | None:
+) -> Dense | TooLarge:
     """Of the source's batches of magic 2, in order and of any codec, all that hold offsets in [first_offset,
     next_offset). Those that begin at an offset in `holes`, and all control batches, hold nothing to copy.
 
-    The range is cut to what fits `limit_bytes`, and to what is worth doing in one go (PLAIN_BYTES); None: not even the
-    first offset fits. Checksums are verified. A batch that cannot be read is a `CorruptBatch`, one that holds more than
-    `inflate_bytes` a `DecompressionLimit`.
+    The range is cut to what fits `limit_bytes`, and to what is worth doing in one go (PLAIN_BYTES); `TooLarge`: not
+    even the first offset fits. Checksums are verified. A batch that cannot be read is a `CorruptBatch`, one that holds
+    more than `inflate_bytes` a `DecompressionLimit`.
     """
     assert first_offset < next_offset <= first_offset + MOST_OFFSETS, (first_offset, next_offset)
     portion = _gather(
@@ -93,10 +95,7 @@ def dense_batch(
         most_bytes=min(PLAIN_BYTES[codec], limit_bytes) if codec is Codec.NONE else PLAIN_BYTES[codec],
         inflate_bytes=inflate_bytes,
     )
-    written = _write(kernels, portion, filler_time_ms, codec, limit_bytes)
-    if written is None:
-        return None
-    batch, offsets, records, max_timestamp = written
+    batch, offsets, records, max_timestamp = _write(kernels, portion, filler_time_ms, codec, limit_bytes)
     HEADER.pack_into(
         batch,
         0,
@@ -115,6 +114,8 @@ def dense_batch(
         offsets,
     )
     _CRC.pack_into(batch, CRC_AT, crc32c(batch[CRC_FROM:]))
+    if len(batch) > limit_bytes:
+        return TooLarge(first_offset, len(batch), decode(kernels, batch).key_of(0))
     return Dense(
         batch=batch, next_offset=first_offset + offsets, records=records, max_timestamp=max_timestamp
     )
@@ -152,7 +153,7 @@ def _gather(
             continue
         if header.base_offset >= next_offset:
             break
-        if size >= most_bytes:
+        if parts and size >= most_bytes:
             next_offset = header.base_offset
             break
         verify_crc(header, view)
@@ -168,8 +169,9 @@ def _gather(
 
 def _write(
     kernels: Kernels, portion: _Portion, filler_time_ms: int, codec: Codec, limit_bytes: int
-) -> tuple[memoryview, int, int, int] | None:
-    """A batch without its header; and how many offsets it holds, how many records, and the largest time."""
+) -> tuple[memoryview, int, int, int]:
+    """A batch without its header; and how many offsets it holds, how many records, and the largest time. Larger than
+    the limit it is of one offset."""
     fillers = np.frombuffer(encoded_fillers(), np.uint8)
     numbers = np.zeros(of.NUMBERS, np.int64)
     first, stop = portion.first_offset, portion.next_offset
@@ -192,11 +194,9 @@ def _write(
         else:
             body = compress(codec, target[HEADER_BYTES:written_to].data)
         size = HEADER_BYTES + len(body)
-        if size <= limit_bytes:
+        if size <= limit_bytes or offsets == 1:
             batch = memoryview(bytearray(size))
             batch[HEADER_BYTES:] = body
             return batch, offsets, records, max_timestamp
-        if offsets == 1:
-            return None
         # By bytes and not by offsets: fillers compress to nearly nothing, and records may all be in one place.
         room = max(HEADER_BYTES, int(written_to * limit_bytes / size * _LESS))

@@ -97,25 +97,13 @@ def last_filler_offset(
 ) -> int | None:
     """The highest offset of [first_offset, next_offset) at which this whole batch of magic 2, of any codec, holds a
     filler. Its checksum is the caller's business; what cannot be read is a `CorruptBatch`."""
-    count, last = _fillers(kernels, header, view, first_offset, next_offset)
-    return last if count else None
-
-
-def filler_offsets_count(kernels: Kernels, header: BatchHeader, view: memoryview) -> int:
-    """How many records of this batch are fillers; otherwise as above."""
-    return _fillers(kernels, header, view, 0, _NO_LIMIT)[0]
-
-
-def _fillers(
-    kernels: Kernels, header: BatchHeader, view: memoryview, first_offset: int, next_offset: int
-) -> tuple[int, int]:
     if header.is_control or not header.records_count:
-        return 0, -1
+        return None
     plain = np.frombuffer(plain_batches([view]), np.uint8)
     count, last = kernels.find_fillers(plain, first_offset, next_offset)
     if count == BROKEN:
         raise not_its_records(header.base_offset)
-    return count, last
+    return last if count else None
 
 
 @lru_cache(maxsize=1 + _LAST_BATCHES)

@@ -240,6 +240,4 @@ class _Knife:
 
     def _too_large(self, progress: _Numbers, size_bytes: int) -> TooLarge:
         alone = decode(self._kernels, self._batch(progress, Codec.NONE))
-        key_at, key_size = int(alone.key_at[0]), int(alone.key_size[0])
-        key = None if key_size < 0 else bytes(alone.data[key_at : key_at + key_size])
-        return TooLarge(alone.base_offset, size_bytes, key)
+        return TooLarge(alone.base_offset, size_bytes, alone.key_of(0))
