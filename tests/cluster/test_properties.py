@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.cluster.batch_target import FOLLOWERS_WAIT_MS
+from heliograph.cluster.bootstrap_servers import format_servers
 from heliograph.cluster.flight import CAREFUL_UNACKNOWLEDGED_MS, flight_s
-from heliograph.cluster.properties import HONOURED, ClientProperties, parse_properties, property_problems
+from heliograph.cluster.properties import parse_properties, property_problems
 from heliograph.model.errors import ConfigError
 
 MINIMAL = {"bootstrap.servers": "127.0.0.1:9092"}
@@ -32,23 +33,10 @@ def test_defaults_are_kafkas() -> None:
     assert properties.fetch_max_bytes == 52_428_800
 
 
-@given(
-    servers,
-    st.text(max_size=10),
-    st.integers(1000, 10**6),
-    st.integers(1, 5),
-)
-def test_a_mapping_gives_the_same_value_back(
-    addresses: tuple[tuple[str, int], ...], client_id: str, timeout_ms: int, in_flight: int
-) -> None:
-    properties = ClientProperties(
-        bootstrap_servers=addresses,
-        client_id=client_id,
-        request_timeout_ms=timeout_ms,
-        max_in_flight_requests_per_connection=in_flight,
-    )
-    assert parse_properties(properties.to_mapping()) == properties
-    assert set(properties.to_mapping()) == set(HONOURED)
+@given(servers)
+def test_addresses_are_read_as_they_are_written(addresses: tuple[tuple[str, int], ...]) -> None:
+    written = format_servers(addresses)
+    assert parse_properties({"bootstrap.servers": written}).bootstrap_servers == addresses
 
 
 @pytest.mark.parametrize(

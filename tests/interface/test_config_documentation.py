@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
 from heliograph.cluster.properties import HONOURED, ClientProperties
+from heliograph.cluster.security.settings import NO_SECURITY
 from heliograph.interface.config.schema import Document, LinkSection, SparkSection, TopicSection
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +27,8 @@ def test_every_key_of_the_config_is_documented(section: type[BaseModel]) -> None
 
 
 def test_every_honoured_kafka_property_is_documented_with_its_default() -> None:
-    defaults = ClientProperties(bootstrap_servers=(("a", 1),)).to_mapping()
+    defaults = {field.name.replace("_", "."): str(field.default) for field in fields(ClientProperties)}
+    defaults |= {"security.protocol": str(NO_SECURITY.protocol)}
     for name in HONOURED:
         default = f"`{defaults[name]}`" if defaults[name] else "none"
         assert DOCUMENTED[name] == ("required" if name == "bootstrap.servers" else default)

@@ -11,6 +11,7 @@ from shlex import quote
 
 from heliograph.cluster.bootstrap_servers import format_servers
 from heliograph.cluster.properties import ClientProperties
+from heliograph.cluster.security.settings import SecurityProtocol
 from heliograph.model.ledger import OWN_PREFIX
 
 NAMES_SHOWN = 5
@@ -68,7 +69,8 @@ def own_topics_grant_line(properties: ClientProperties) -> str:
 
 
 def _line(properties: ClientProperties, rights: Sequence[Right], named: Sequence[str]) -> str:
-    user = "User:ANONYMOUS" if properties.security_protocol == "PLAINTEXT" else "User:MIRROR"
+    plain_text = properties.security.protocol is SecurityProtocol.PLAINTEXT
+    user = "User:ANONYMOUS" if plain_text else "User:MIRROR"
     servers = format_servers(properties.bootstrap_servers)
     operations = [part for right in rights for part in ("--operation", right.operation)]
     line = ["kafka-acls.sh", "--bootstrap-server", servers, "--add", "--allow-principal", user]

@@ -12,8 +12,9 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any
 
-from heliograph.cluster.bootstrap_servers import Address, format_servers, parse_servers
+from heliograph.cluster.bootstrap_servers import Address, parse_servers
 from heliograph.cluster.refused_properties import refusal
+from heliograph.cluster.security.settings import NO_SECURITY, Security
 from heliograph.model.errors import ConfigError
 
 _INT_MAX = 2**31 - 1
@@ -23,11 +24,10 @@ _WHOLE_NUMBER = re.compile(r"-?\d{1,19}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientProperties:
-    """Fields are Kafka's names with `_` for `.`, defaults are Kafka's; socket buffers are the OS's (-1)."""
+    """Fields but the last are Kafka's names with `_` for `.`; defaults are Kafka's, socket buffers the OS's (-1)."""
 
     bootstrap_servers: tuple[Address, ...]
     client_id: str = "heliograph"
-    security_protocol: str = "PLAINTEXT"
     request_timeout_ms: int = 30_000
     metadata_max_age_ms: int = 300_000
     reconnect_backoff_ms: int = 50
@@ -45,14 +45,13 @@ class ClientProperties:
     max_in_flight_requests_per_connection: int = 5
     broker_version_fallback: str = ""  # librdkafka's; empty: brokers must answer ApiVersions
     cluster_id: str = ""  # ours; empty: the cluster has one, whichever it is
-
-    def to_mapping(self) -> dict[str, str]:
-        """Kafka's names and text; `parse_properties` of it gives an equal value."""
-        texts = {name: str(getattr(self, name.replace(".", "_"))) for name in HONOURED}
-        return {**texts, "bootstrap.servers": format_servers(self.bootstrap_servers)}
+    security: Security = NO_SECURITY  # what all of security.*, ssl.* and sasl.* say
 
 
-HONOURED = tuple(field.name.replace("_", ".") for field in fields(ClientProperties))
+_PLAIN_NAMES = tuple(
+    field.name.replace("_", ".") for field in fields(ClientProperties) if field.name != "security"
+)
+HONOURED = (*_PLAIN_NAMES, "security.protocol")
 SOURCE_ONLY = frozenset({"broker.version.fallback", *(name for name in HONOURED if "fetch" in name)})
 TARGET_ONLY = frozenset({"max.request.size", "max.in.flight.requests.per.connection"})
 
@@ -90,7 +89,8 @@ def parse_properties(properties: Mapping[str, str]) -> ClientProperties:
         problems.insert(0, "bootstrap.servers: required: at least one host:port")
     if problems:
         raise ConfigError(problems, hint="docs/CONFIG.md lists the Kafka properties that are honoured")
-    values: dict[str, Any] = {name.replace(".", "_"): _value(name, text) for name, text in properties.items()}
+    plain = ((name, text) for name, text in properties.items() if name in _PLAIN_NAMES)
+    values: dict[str, Any] = {name.replace(".", "_"): _value(name, text) for name, text in plain}
     return ClientProperties(**values)
 
 

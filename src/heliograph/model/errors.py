@@ -2,7 +2,8 @@
 
     HeliographError                    carries a hint for the operator and an exit code
     ├── UsageError                     wrong use or config                          exit 2
-    │   └── ConfigError                all problems of a config file at once
+    │   ├── ConfigError                all problems of a config file at once
+    │   └── SecurityUnusable           a keystore, a certificate or a keytab cannot be used
     ├── CommandRefused                 what an operator wants cannot be done         exit 1
     ├── ClusterUnreachable             a cluster does not answer as Kafka           exit 3
     ├── EngineLost                     Spark's JVM or session is gone               exit 4
@@ -49,6 +50,10 @@ class ConfigError(UsageError):
     def __init__(self, problems: Sequence[str], *, hint: str = "") -> None:
         super().__init__("\n".join(problems), hint=hint)
         self.problems = tuple(problems)
+
+
+class SecurityUnusable(UsageError):
+    """A file or a text that secures connections cannot be used as it is; the message names it, and no secret in it."""
 
 
 class CommandRefused(HeliographError):
