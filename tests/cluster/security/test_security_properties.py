@@ -143,7 +143,7 @@ def test_pem_may_stand_in_the_properties_themselves() -> None:
         (
             {"ssl.keystore.location": "/k.jceks", "ssl.keystore.type": "JCEKS"},
             "ssl.keystore.type: 'JCEKS' cannot be read, only PEM, PKCS12, JKS; convert the store: keytool"
-            " -importkeystore -srckeystore /k.jceks -destkeystore /k.jceks.p12 -deststoretype PKCS12",
+            " -importkeystore -srckeystore /k.jceks -srcstoretype JCEKS -destkeystore /k.jceks.p12",
         ),
         (
             {"ssl.endpoint.identification.algorithm": "none"},

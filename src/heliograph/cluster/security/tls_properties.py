@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from heliograph.cluster.security.cipher_suites import protocols_with, suite_problems
 from heliograph.cluster.security.settings import KeyStore, StoreKind, TlsSettings, TrustStore
+from heliograph.cluster.security.store_problems import convert_line
 
 TLS_DEFAULTS: Mapping[str, str] = {
     "ssl.truststore.type": "JKS",
@@ -42,13 +43,6 @@ def read_tls(values: Mapping[str, str], tell: Tell) -> TlsSettings:
         checks_host=_checks_host(values, tell),
         protocols=_protocols(values, tell),
         cipher_suites=_listed(values["ssl.cipher.suites"]),
-    )
-
-
-def convert_line(location: str) -> str:
-    """What makes a store that can be read out of one that cannot."""
-    return (
-        f"keytool -importkeystore -srckeystore {location} -destkeystore {location}.p12 -deststoretype PKCS12"
     )
 
 
@@ -110,8 +104,8 @@ def _kind(values: Mapping[str, str], store: str, tell: Tell) -> StoreKind:
     text = values[f"{store}.type"]
     if text.upper() in StoreKind.__members__:
         return StoreKind(text.upper())
-    how = f"; convert the store: {convert_line(values[f'{store}.location'] or 'STORE')}"
-    tell(f"{store}.type", f"{text!r} cannot be read, only {', '.join(StoreKind)}{how}")
+    line = convert_line(values[f"{store}.location"] or "STORE", text)
+    tell(f"{store}.type", f"{text!r} cannot be read, only {', '.join(StoreKind)}; convert the store: {line}")
     return StoreKind.JKS
 
 
