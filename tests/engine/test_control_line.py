@@ -14,29 +14,53 @@ from typing import cast
 
 import pytest
 
-from heliograph.engine import control_line, control_server, frames, lane_lines
+from heliograph.engine import control_line, control_server, lane_lines, proof
 from heliograph.engine.control_line import ControlLine
 from heliograph.engine.control_server import ControlServer
-from heliograph.engine.frames import Message, encode
+from heliograph.engine.frames import framed
+from heliograph.engine.orders import (
+    Drained,
+    Heartbeat,
+    Hello,
+    LogLine,
+    Order,
+    Progress,
+    Renew,
+    Report,
+    Stop,
+    encode,
+)
 from heliograph.model.errors import EngineLost
 from heliograph.model.occurrence_log import logged
 
 SECRET = b"s" * 32
 SOON_S = 5.0
+HELLO = Hello(pid=1, host="there", versions={})
+PROGRESS = Progress(rows=())
+
+
+def numbered(n: int) -> Renew:
+    """An order that can be told from others of its kind."""
+    return Renew(asked_at=float(n), leases={}, now=0.0)
+
+
+def proving(**message: object) -> bytes:
+    """A word of the proof."""
+    return framed(json.dumps(message).encode())
 
 
 class Driver:
     """A server and all that it heard, without the heartbeats."""
 
     def __init__(self) -> None:
-        self.heard: queue.Queue[tuple[int, Message]] = queue.Queue()
+        self.heard: queue.Queue[tuple[int, Report]] = queue.Queue()
         self.gone: queue.Queue[int] = queue.Queue()
-        self.server = ControlServer(SECRET, self._message, self.gone.put, outbox=logged())
+        self.server = ControlServer(SECRET, self._hear, self.gone.put, outbox=logged())
         self.address = self.server.start("127.0.0.1")
 
-    def _message(self, lane: int, message: Message) -> None:
-        if message.get("type") != "heartbeat":
-            self.heard.put((lane, message))
+    def _hear(self, lane: int, report: Report) -> None:
+        if not isinstance(report, Heartbeat):
+            self.heard.put((lane, report))
 
 
 class Pulse:
@@ -46,20 +70,20 @@ class Pulse:
         self.count = 0
         self.still = False
 
-    def beat(self) -> Message:
+    def beat(self) -> Heartbeat:
         self.count += not self.still
-        return {"type": "heartbeat", "at": 0.5, "pulse": self.count}
+        return Heartbeat(at=0.5, pulse=self.count)
 
 
 class LaneEnd:
     """A lane's line and all that it heard."""
 
     def __init__(self, address: tuple[str, int], lane: int = 1, secret: bytes = SECRET) -> None:
-        self.heard: queue.Queue[Message] = queue.Queue()
+        self.heard: queue.Queue[Order] = queue.Queue()
         self.ends: queue.Queue[str] = queue.Queue()
         self.pulse = Pulse()
         self.line = ControlLine(
-            address, secret, lane, beat=self.pulse.beat, on_message=self.heard.put, on_end=self.ends.put
+            address, secret, lane, beat=self.pulse.beat, on_order=self.heard.put, on_end=self.ends.put
         )
         self.line.start()
 
@@ -76,7 +100,7 @@ def connected(driver: Driver, lane: int = 1) -> LaneEnd:
     end = LaneEnd(driver.address, lane)
     deadline = time.monotonic() + SOON_S
     while time.monotonic() < deadline:
-        driver.server.send(lane, {"type": "ping"})
+        driver.server.send(lane, numbered(0))
         try:
             end.heard.get(timeout=0.02)
         except queue.Empty:
@@ -91,12 +115,12 @@ def connected(driver: Driver, lane: int = 1) -> LaneEnd:
 def test_what_either_side_sends_the_other_hears_in_order(driver: Driver) -> None:
     lane = connected(driver)
     for n in range(100):
-        lane.line.send({"type": "progress", "n": n})
-        driver.server.send(1, {"type": "assign", "n": n})
+        lane.line.send(LogLine(level="WARNING", logger="here", words=str(n)))
+        driver.server.send(1, numbered(n))
     up = [driver.heard.get(timeout=SOON_S) for _ in range(100)]
     down = [lane.heard.get(timeout=SOON_S) for _ in range(100)]
-    assert up == [(1, {"type": "progress", "n": n}) for n in range(100)]
-    assert down == [{"type": "assign", "n": n} for n in range(100)]
+    assert up == [(1, LogLine(level="WARNING", logger="here", words=str(n))) for n in range(100)]
+    assert down == [numbered(n) for n in range(100)]
     lane.line.close()
 
 
@@ -105,9 +129,9 @@ def test_what_a_lane_says_before_the_line_stands_is_not_lost(driver: Driver, pau
     """A lane introduces itself right after it starts: the driver gives it work only then."""
     lane = LaneEnd(driver.address)
     time.sleep(pause_s)
-    lane.line.send({"type": "hello"})
+    lane.line.send(HELLO)
     try:
-        assert driver.heard.get(timeout=SOON_S) == (1, {"type": "hello"})
+        assert driver.heard.get(timeout=SOON_S) == (1, HELLO)
     except queue.Empty:
         pytest.fail(f"never heard; the line's end: {list(lane.ends.queue)}")
     finally:
@@ -116,9 +140,11 @@ def test_what_a_lane_says_before_the_line_stands_is_not_lost(driver: Driver, pau
 
 def test_what_was_sent_before_closing_still_arrives(driver: Driver) -> None:
     lane = connected(driver)
-    lane.line.send({"type": "drained", "text": "x" * 200_000})
+    lane.line.send(LogLine(level="WARNING", logger="here", words="x" * 200_000))
+    lane.line.send(Drained(clean=True))
     lane.line.close()
-    assert driver.heard.get(timeout=SOON_S)[1]["type"] == "drained"
+    assert isinstance(driver.heard.get(timeout=SOON_S)[1], LogLine)
+    assert driver.heard.get(timeout=SOON_S)[1] == Drained(clean=True)
     assert driver.gone.get(timeout=SOON_S) == 1
     assert lane.ends.get(timeout=SOON_S) == "closed"
 
@@ -145,15 +171,15 @@ def test_a_lane_that_is_gone_can_be_spoken_to_in_vain(driver: Driver) -> None:
     lane = connected(driver)
     lane.line.close()
     assert driver.gone.get(timeout=SOON_S) == 1
-    driver.server.send(1, {"type": "stop"})
-    driver.server.send(99, {"type": "stop"})
-    lane.line.send({"type": "progress"})
+    driver.server.send(1, Stop())
+    driver.server.send(99, Stop())
+    lane.line.send(PROGRESS)
     connected(driver, 2).line.close()
 
 
 def test_a_driver_that_has_stopped_can_be_told_to_send_in_vain(driver: Driver) -> None:
     driver.server.stop()
-    driver.server.send(1, {"type": "stop"})
+    driver.server.send(1, Stop())
     driver.server.stop()
 
 
@@ -161,8 +187,8 @@ def test_a_newer_line_of_a_lane_replaces_the_older_and_the_lane_is_not_gone(driv
     older = connected(driver)
     newer = connected(driver)
     assert "driver closed" in older.ends.get(timeout=SOON_S)
-    driver.server.send(1, {"type": "assign"})
-    assert newer.heard.get(timeout=SOON_S) == {"type": "assign"}
+    driver.server.send(1, numbered(7))
+    assert newer.heard.get(timeout=SOON_S) == numbered(7)
     assert driver.gone.empty()
     newer.line.close()
     assert driver.gone.get(timeout=SOON_S) == 1
@@ -183,7 +209,7 @@ def test_a_lane_without_the_runs_secret_is_turned_away(driver: Driver) -> None:
         b"GET / HTTP/1.1\r\n\r\n",
         b"\0\0\0\x02{}",
         b"\0\0\0\x04nope",
-        encode({"proof": "é", "challenge": ""}),
+        proving(proof="é", challenge=""),
     ],
 )
 def test_strangers_do_the_driver_no_harm(
@@ -202,7 +228,7 @@ def test_strangers_do_the_driver_no_harm(
 def test_a_silent_stranger_is_cut_off_in_bounded_time(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frames, "PROOF_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(proof, "PROOF_TIMEOUT_S", 0.2)
     with socket.create_connection(driver.address, timeout=SOON_S) as stranger:
         assert stranger.recv(4096)
         assert stranger.recv(4096) == b""
@@ -216,12 +242,12 @@ def test_a_driver_that_falls_silent_ends_the_line(driver: Driver, monkeypatch: p
 
 
 def test_a_lane_sends_heartbeats_by_itself() -> None:
-    heard: queue.Queue[Message] = queue.Queue()
+    heard: queue.Queue[Report] = queue.Queue()
     server = ControlServer(
-        SECRET, lambda _lane, message: heard.put(message), lambda _lane: None, outbox=logged()
+        SECRET, lambda _lane, report: heard.put(report), lambda _lane: None, outbox=logged()
     )
     lane = LaneEnd(server.start("127.0.0.1"))
-    assert heard.get(timeout=SOON_S) == {"type": "heartbeat", "at": 0.5, "pulse": 1}
+    assert heard.get(timeout=SOON_S) == Heartbeat(at=0.5, pulse=1)
     lane.line.close()
     server.stop()
 
@@ -235,7 +261,7 @@ def test_a_lane_that_is_frozen_is_gone_and_told_apart_from_one_that_ended(
     ends: queue.Queue[tuple[str, int]] = queue.Queue()
     server = ControlServer(
         SECRET,
-        lambda _lane, _message: None,
+        lambda _lane, _report: None,
         lambda lane: ends.put(("gone", lane)),
         on_silent=lambda lane: ends.put(("silent", lane)),
         outbox=logged(),
@@ -268,7 +294,7 @@ def test_a_lane_whose_data_loop_stands_still_is_ended_though_its_line_lives(
     ends: queue.Queue[tuple[str, int]] = queue.Queue()
     server = ControlServer(
         SECRET,
-        lambda _lane, _message: None,
+        lambda _lane, _report: None,
         lambda lane: ends.put(("gone", lane)),
         on_silent=lambda lane: ends.put(("silent", lane)),
         outbox=logged(),
@@ -293,7 +319,7 @@ def test_a_lane_that_is_cut_off_is_told_as_silent_for_it_may_go_on(caplog: pytes
     ends: queue.Queue[tuple[str, int]] = queue.Queue()
     server = ControlServer(
         SECRET,
-        lambda _lane, _message: ends.put(("up", 2)) if ends.empty() else None,
+        lambda _lane, _report: ends.put(("up", 2)) if ends.empty() else None,
         lambda lane: ends.put(("gone", lane)),
         on_silent=lambda lane: ends.put(("silent", lane)),
         outbox=logged(),
@@ -354,11 +380,11 @@ def test_any_other_word_of_a_lane_is_a_sign_of_life(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(control_server, "SILENCE_TICK_S", 0.05)
     monkeypatch.setattr(lane_lines, "SILENT_TICKS", 4)
     gone: queue.Queue[int] = queue.Queue()
-    server = ControlServer(SECRET, lambda _lane, _message: None, gone.put, outbox=logged())
+    server = ControlServer(SECRET, lambda _lane, _report: None, gone.put, outbox=logged())
     lane = LaneEnd(server.start("127.0.0.1"))
     lane.pulse.still = True
     for _ in range(25):
-        lane.line.send({"type": "progress"})
+        lane.line.send(PROGRESS)
         time.sleep(0.02)
     assert gone.empty()
     lane.line.close()
@@ -372,6 +398,46 @@ def test_a_line_that_is_ended_by_the_driver_is_gone_and_its_lane_learns_of_it(dr
     assert driver.gone.get(timeout=SOON_S) == 1
     assert lane.ends.get(timeout=SOON_S)
     lane.line.close()
+
+
+# -- peers that have proven themselves, and say what nobody understands
+
+
+async def proven(driver: Driver) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection(*driver.address)
+    await proof.prove_as_lane(reader, writer, SECRET, 1)
+    return reader, writer
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"type":"of a later release"}', b'{"type":"drained"}', b"{}", b"nonsense"]
+)
+async def test_a_lane_that_speaks_another_language_is_closed_told_and_gone(
+    driver: Driver, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader, writer = await proven(driver)
+    writer.write(framed(body))
+    async with asyncio.timeout(SOON_S):
+        assert await reader.read() == b""
+    writer.close()
+    assert driver.gone.get(timeout=SOON_S) == 1
+    assert driver.heard.empty()
+    (told,) = [record for record in caplog.records if getattr(record, "event", "") == "control_line"]
+    assert "control line: a " in told.getMessage()
+
+
+async def test_a_driver_that_speaks_another_language_ends_the_lanes_line() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await proof.prove_as_driver(reader, writer, SECRET)
+        writer.write(framed(b'{"type":"of a later release"}'))
+        writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    lane = LaneEnd(server.sockets[0].getsockname())
+    end = await asyncio.to_thread(lane.ends.get, True, SOON_S)
+    assert end == "the control line failed: a control message of an unknown type: 'of a later release'"
+    lane.line.close()
+    server.close()
 
 
 # -- peers that prove nothing
@@ -399,8 +465,8 @@ def test_a_peer_that_proves_nothing_gets_a_challenge_and_nothing_else(driver: Dr
     lane = connected(driver)
     with socket.create_connection(driver.address, timeout=SOON_S) as stranger:
         for _ in range(50):
-            driver.server.send(1, {"type": "assign", "text": "of no concern to strangers"})
-        stranger.sendall(encode({"challenge": "c", "lane": 1, "proof": "0" * 64}))
+            driver.server.send(1, numbered(7))
+        stranger.sendall(proving(challenge="c", lane=1, proof="0" * 64))
         got = received_until_closed(stranger)
     size = int.from_bytes(got[:4], "big")
     assert size == len(got) - 4 < 100
@@ -414,14 +480,14 @@ def test_a_huge_length_of_a_peer_that_proves_nothing_ends_it_at_once(driver: Dri
     with socket.create_connection(driver.address, timeout=SOON_S) as stranger:
         stranger.sendall(b"\xff\xff\xff\xff" + b"x" * 1000)
         received_until_closed(stranger)
-    assert time.monotonic() - begun < frames.PROOF_TIMEOUT_S / 2
+    assert time.monotonic() - begun < proof.PROOF_TIMEOUT_S / 2
     connected(driver).line.close()
 
 
 def test_a_peer_that_dribbles_is_cut_off_as_soon_as_one_that_is_silent(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frames, "PROOF_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(proof, "PROOF_TIMEOUT_S", 0.3)
     begun = time.monotonic()
     with socket.create_connection(driver.address, timeout=SOON_S) as stranger:
         stranger.sendall((1000).to_bytes(4, "big"))
@@ -433,7 +499,7 @@ def test_a_peer_that_dribbles_is_cut_off_as_soon_as_one_that_is_silent(
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     """A driver that 4 peers may prove themselves to at once, while 8 wait."""
-    monkeypatch.setattr(frames, "PROOF_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(proof, "PROOF_TIMEOUT_S", 0.5)
     monkeypatch.setattr(control_server, "UNPROVEN_AT_ONCE", 4)
     monkeypatch.setattr(control_server, "WAITING_AT_ONCE", 8)
     driver = Driver()
@@ -451,8 +517,8 @@ async def test_lanes_that_start_together_all_get_in(driver: Driver) -> None:
     opened = await asyncio.gather(*(asyncio.open_connection(*driver.address) for _ in range(lanes)))
 
     async def introduce(lane: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await frames.prove_as_lane(reader, writer, SECRET, lane)
-        writer.write(encode({"type": "hello"}))
+        await proof.prove_as_lane(reader, writer, SECRET, lane)
+        writer.write(framed(encode(HELLO)))
 
     await asyncio.gather(*(introduce(lane, *ends) for lane, ends in enumerate(opened)))
     heard = {(await asyncio.to_thread(driver.heard.get, timeout=SOON_S))[0] for _ in range(lanes)}
@@ -484,16 +550,14 @@ def test_nobody_waits_for_ever(narrow: Driver, monkeypatch: pytest.MonkeyPatch) 
     strangers = strangers_at(narrow, 6)
     begun = time.monotonic()
     assert [bool(received_until_closed(stranger)) for stranger in strangers[4:]] == [False, False]
-    assert time.monotonic() - begun < frames.PROOF_TIMEOUT_S
+    assert time.monotonic() - begun < proof.PROOF_TIMEOUT_S
     for stranger in strangers:
         stranger.close()
 
 
 def test_a_line_that_is_closed_before_its_loop_runs_ends(driver: Driver) -> None:
     ends: queue.Queue[str] = queue.Queue()
-    line = ControlLine(
-        driver.address, SECRET, 1, beat=Pulse().beat, on_message=lambda _: None, on_end=ends.put
-    )
+    line = ControlLine(driver.address, SECRET, 1, beat=Pulse().beat, on_order=lambda _: None, on_end=ends.put)
     line._loop.call_soon_threadsafe(line._closing.set)  # what close() does, sure to come first
     line.start()
     assert ends.get(timeout=SOON_S) == "closed"
@@ -503,14 +567,14 @@ def test_a_line_that_is_closed_before_its_loop_runs_ends(driver: Driver) -> None
 def test_the_end_is_told_whatever_ended_the_line(driver: Driver) -> None:
     ends: queue.Queue[str] = queue.Queue()
 
-    def stumble(_: Message) -> None:
+    def stumble(_: Order) -> None:
         raise ZeroDivisionError("a bug")
 
-    line = ControlLine(driver.address, SECRET, 1, beat=Pulse().beat, on_message=stumble, on_end=ends.put)
+    line = ControlLine(driver.address, SECRET, 1, beat=Pulse().beat, on_order=stumble, on_end=ends.put)
     line.start()
     deadline = time.monotonic() + SOON_S
     while ends.empty() and time.monotonic() < deadline:
-        driver.server.send(1, {"type": "ping"})
+        driver.server.send(1, numbered(0))
         time.sleep(0.02)
     assert "ZeroDivisionError: a bug" in ends.get(timeout=SOON_S)
     line.close()
@@ -521,12 +585,12 @@ def test_no_driver_at_the_address_ends_the_line_with_the_reason() -> None:
         unused.bind(("127.0.0.1", 0))
         lane = LaneEnd(unused.getsockname())
         assert "control line failed" in lane.ends.get(timeout=SOON_S)
-        lane.line.send({"type": "progress"})
+        lane.line.send(PROGRESS)
         lane.line.close()
 
 
 def test_an_address_that_is_not_ours_is_an_engine_error_with_a_hint() -> None:
-    server = ControlServer(SECRET, lambda _lane, _message: None, lambda _lane: None, outbox=logged())
+    server = ControlServer(SECRET, lambda _lane, _report: None, lambda _lane: None, outbox=logged())
     with pytest.raises(EngineLost) as caught:
         server.start("203.0.113.1")
     assert "203.0.113.1" in caught.value.message
@@ -541,8 +605,8 @@ def test_nothing_runs_on_after_both_ends_are_closed(driver: Driver) -> None:
 
 
 async def test_a_driver_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "PROOF_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(frames, "TURN_LIMIT_S", 0.1)
+    monkeypatch.setattr(proof, "PROOF_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(proof, "TURN_LIMIT_S", 0.1)
     accepted: list[asyncio.StreamWriter] = []
     server = await asyncio.start_server(lambda _r, w: accepted.append(w), "127.0.0.1", 0)
     lane = LaneEnd(server.sockets[0].getsockname())

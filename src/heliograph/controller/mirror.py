@@ -602,7 +602,7 @@ class Mirror:
                             return False
                         case LaneUp(number, pid, _):  # too late to be given anything
                             lanes[number].pid = pid
-                            engine.send(number, [{"type": "stop"}])
+                            engine.stop(number)
         except TimeoutError:
             words = f"a lane did not drain in {DRAIN_LIMIT_S:.0f} s; the target tells the next run"
             self.outbox.tell(Event.NOT_DRAINED, words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from heliograph.cluster.batch_source import BatchSource
 from heliograph.cluster.batch_target import BatchTarget
@@ -25,8 +25,8 @@ class LinkClusters:
     link: str
     source: str
     target: str
-    source_properties: Mapping[str, str]
-    target_properties: Mapping[str, str]
+    source_properties: Mapping[str, str] = field(repr=False)  # passwords are among them
+    target_properties: Mapping[str, str] = field(repr=False)
 
 
 class LaneClusters:

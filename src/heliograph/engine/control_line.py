@@ -12,7 +12,9 @@ import threading
 from collections.abc import Callable
 
 from heliograph.copier.lease import ALIVE_S
-from heliograph.engine.frames import Message, encode, prove_as_lane, read
+from heliograph.engine.frames import framed, read
+from heliograph.engine.orders import Order, Report, decode_order, encode
+from heliograph.engine.proof import prove_as_lane
 from heliograph.model.errors import HeliographError
 
 CONNECT_TIMEOUT_S = 10.0
@@ -21,7 +23,7 @@ HEARTBEAT_S = 1.0
 
 
 class ControlLine:
-    """`beat` makes a heartbeat. It, `on_message` and `on_end` run in this thread: they must only hand over."""
+    """`beat` makes a heartbeat. It, `on_order` and `on_end` run in this thread: they must only hand over."""
 
     def __init__(
         self,
@@ -29,15 +31,15 @@ class ControlLine:
         secret: bytes,
         lane: int,
         *,
-        beat: Callable[[], Message],
-        on_message: Callable[[Message], None],
+        beat: Callable[[], Report],
+        on_order: Callable[[Order], None],
         on_end: Callable[[str], None],
     ) -> None:
         self._beat_of = beat
         self._address = address
         self._secret = secret
         self._lane = lane
-        self._on_message = on_message
+        self._on_order = on_order
         self._on_end = on_end
         self._loop = asyncio.new_event_loop()
         self._writer: asyncio.StreamWriter | None = None
@@ -49,9 +51,9 @@ class ControlLine:
     def start(self) -> None:
         self._thread.start()
 
-    def send(self, message: Message) -> None:
+    def send(self, report: Report) -> None:
         """Send soon; dropped when the line has ended."""
-        frame = encode(message)
+        frame = framed(encode(report))
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._write, frame)
 
@@ -101,16 +103,16 @@ class ControlLine:
         while True:
             try:
                 async with asyncio.timeout(SILENCE_LIMIT_S):
-                    message = await read(reader)
+                    body = await read(reader)
             except TimeoutError:
                 return f"no word from the driver for {SILENCE_LIMIT_S:.0f} s"
-            if message is None:
+            if body is None:
                 return "the driver closed the control line"
-            self._on_message(message)
+            self._on_order(decode_order(body))
 
     async def _beat(self) -> str:
         while True:
-            self._write(encode(self._beat_of()))
+            self._write(framed(encode(self._beat_of())))
             await asyncio.sleep(HEARTBEAT_S)
 
     async def _closed(self) -> str:

@@ -13,8 +13,10 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-from heliograph.engine.frames import TURN_LIMIT_S, Message, encode, prove_as_driver, read
+from heliograph.engine.frames import framed, read
 from heliograph.engine.lane_lines import SILENT_TICKS, LaneLine, LaneLines
+from heliograph.engine.orders import Order, Report, decode_report, encode
+from heliograph.engine.proof import TURN_LIMIT_S, prove_as_driver
 from heliograph.model.errors import Disconnected, EngineLost, ProtocolError
 from heliograph.model.events import Event
 from heliograph.model.outbox import Outbox
@@ -29,7 +31,7 @@ SILENCE_TICK_S = 1.0
 
 
 class ControlServer:
-    """`on_message(lane, message)`; `on_gone(lane)` when the line of a lane has ended and no newer one is there.
+    """`on_report(lane, report)`; `on_gone(lane)` when the line of a lane has ended and no newer one is there.
 
     `on_silent(lane)` comes before `on_gone` where it was ended here because nothing came from the lane.
     """
@@ -37,7 +39,7 @@ class ControlServer:
     def __init__(
         self,
         secret: bytes,
-        on_message: Callable[[int, Message], None],
+        on_report: Callable[[int, Report], None],
         on_gone: Callable[[int], None],
         *,
         on_silent: Callable[[int], None] = lambda _: None,
@@ -45,7 +47,7 @@ class ControlServer:
     ) -> None:
         self._outbox = outbox
         self._secret = secret
-        self._lines: LaneLines[asyncio.StreamWriter] = LaneLines(on_message, on_gone, on_silent)
+        self._lines: LaneLines[asyncio.StreamWriter] = LaneLines(on_report, on_gone, on_silent)
         self._turns = asyncio.Semaphore(UNPROVEN_AT_ONCE)
         self._waiting = 0
         self._loop = asyncio.new_event_loop()
@@ -66,9 +68,9 @@ class ControlServer:
             )
         return self.address
 
-    def send(self, lane: int, message: Message) -> None:
+    def send(self, lane: int, order: Order) -> None:
         """Send if the lane's line is there; a lane that is gone learns everything anew when it comes back."""
-        frame = encode(message)
+        frame = framed(encode(order))
         with contextlib.suppress(RuntimeError):  # the loop has ended, and every line with it
             self._loop.call_soon_threadsafe(self._write, lane, frame)
 
@@ -152,8 +154,8 @@ class ControlServer:
         line = self._lines.opened(lane, writer)
         watch = asyncio.create_task(self._watch(line))
         try:
-            while (message := await read(reader)) is not None:
-                self._lines.heard(line, message)
+            while (body := await read(reader)) is not None:
+                self._lines.heard(line, decode_report(body))
         except Disconnected as cut:
             self._outbox.tell(Event.LANE_GONE, f"lane {lane}: {cut.message}")
             line.cut()

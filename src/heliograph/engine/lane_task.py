@@ -17,14 +17,14 @@ from typing import Any
 from heliograph.copier.lane import Lane
 from heliograph.copier.lane_clusters import LaneClusters
 from heliograph.engine.control_line import ControlLine
-from heliograph.engine.frames import Message
 from heliograph.engine.lane_log import tell_driver
 from heliograph.engine.lane_orders import LaneOrders
+from heliograph.engine.orders import Hello, LineEnded, Occurrences, Order
 from heliograph.engine.versions import versions
 from heliograph.model.clock import time_of_day
 from heliograph.model.errors import HeliographError
 from heliograph.model.events import Event
-from heliograph.model.occurrence import Occurrence, encode_occurrence
+from heliograph.model.occurrence import Occurrence
 from heliograph.wire.kernels import loading
 
 KERNELS_LOOK_S = 0.2
@@ -91,17 +91,17 @@ class LaneTask:
 
         loop.set_exception_handler(handle)
 
-        def hand_over(message: Message) -> None:
+        def hand_over(order: Order | LineEnded) -> None:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(orders.hand_over, message)
+                loop.call_soon_threadsafe(orders.hand_over, order)
 
         line = ControlLine(
             self._ticket.address,
             self._ticket.secret,
             self._ticket.lane,
             beat=lambda: orders.beat(),
-            on_message=hand_over,
-            on_end=lambda reason: hand_over({"type": "end", "why": reason}),
+            on_order=hand_over,
+            on_end=lambda reason: hand_over(LineEnded(why=reason)),
         )
         lane = Lane(self._ticket.memory_bytes, fail)
         clusters = LaneClusters(lane)
@@ -109,7 +109,7 @@ class LaneTask:
         loading.start()
         kernels = loop.create_task(_say_if_kernels_fail(self._ticket.lane, line.send))
         line.start()
-        line.send({"type": "hello", "pid": os.getpid(), "host": socket.gethostname(), "versions": versions()})
+        line.send(Hello(pid=os.getpid(), host=socket.gethostname(), versions=versions()))
         try:
             with tell_driver(line.send):
                 return await orders.live(failure)
@@ -120,13 +120,13 @@ class LaneTask:
             await asyncio.to_thread(line.close)
 
 
-async def _say_if_kernels_fail(lane: int, send: Callable[[Message], None]) -> None:
+async def _say_if_kernels_fail(lane: int, send: Callable[[Occurrences], None]) -> None:
     while loading.loaded() is None:
         failure = loading.failure()
         if failure is not None:
             words = f"lane {lane}: small batches go one by one, slowly: the compiled kernels cannot be used: {failure}"
             hint = "python -m heliograph.wire.kernels"
             said = Occurrence(at=time_of_day(), code=Event.NOT_MERGED, message=words, hint=hint)
-            send({"type": "occurrences", "occurrences": [encode_occurrence(said)]})
+            send(Occurrences(occurrences=(said,)))
             return
         await asyncio.sleep(KERNELS_LOOK_S)
