@@ -6,7 +6,7 @@ A lane that hangs (lane_health.py) is ended and its partitions move, just like o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -64,6 +64,13 @@ class LaneKeeper:
         self._hung: set[int] = set()
 
     # -- links
+
+    def relink(self, link_clusters: Sequence[LinkClusters]) -> None:
+        """The clusters' secrets are others now: lanes that are up hear of it, the others when they come."""
+        self._link_clusters = {each.link: each for each in link_clusters}
+        for view in self.lanes:
+            if view.pid is not None:
+                self._engine.relink(view.lane, link_clusters)
 
     def adopt(
         self,

@@ -12,7 +12,10 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from pyspark import SparkFiles
 
 from heliograph.copier.lane import Lane
 from heliograph.copier.lane_clusters import LaneClusters
@@ -22,7 +25,7 @@ from heliograph.engine.lane_orders import LaneOrders
 from heliograph.engine.orders import Hello, LineEnded, Occurrences, Order
 from heliograph.engine.versions import versions
 from heliograph.model.clock import time_of_day
-from heliograph.model.errors import HeliographError
+from heliograph.model.errors import HeliographError, SecurityFailed, SecurityUnusable
 from heliograph.model.events import Event
 from heliograph.model.occurrence import Occurrence
 from heliograph.wire.kernels import loading
@@ -104,7 +107,11 @@ class LaneTask:
             on_end=lambda reason: hand_over(LineEnded(why=reason)),
         )
         lane = Lane(self._ticket.memory_bytes, fail)
-        clusters = LaneClusters(lane)
+        clusters = LaneClusters(
+            lane,
+            shipped=_shipped_files(),
+            on_refused=lambda cluster, problem: line.send(_refused(self._ticket.lane, cluster, problem)),
+        )
         orders = LaneOrders(lane, clusters, line.send, pid=os.getpid())
         loading.start()
         kernels = loop.create_task(_say_if_kernels_fail(self._ticket.lane, line.send))
@@ -118,6 +125,20 @@ class LaneTask:
             await lane.aclose()
             await clusters.aclose()
             await asyncio.to_thread(line.close)
+
+
+def _shipped_files() -> Path | None:
+    """Where Spark has put what `spark.files` names; None where no Spark task runs."""
+    return Path(SparkFiles.getRootDirectory()) if SparkFiles._is_running_on_worker else None
+
+
+def _refused(lane: int, cluster: str, problem: SecurityFailed) -> Occurrences:
+    hint = problem.hint
+    if isinstance(problem, SecurityUnusable):
+        hint = f"have the file on every executor, or ship it: spark.conf: {{spark.files: PATH}}; {hint}"
+    words = f"lane {lane} on {socket.gethostname()}: cluster {cluster!r}: {problem.message}"
+    said = Occurrence(at=time_of_day(), code=Event.ACCESS_REFUSED, message=words, hint=hint)
+    return Occurrences(occurrences=(said,))
 
 
 async def _say_if_kernels_fail(lane: int, send: Callable[[Occurrences], None]) -> None:

@@ -191,6 +191,10 @@ class Lanes:
         for portion in portions(specs):
             self._server.send(lane, Assign(specs=portion, clear_in_s=clear_in_s, pid=pid))
 
+    def relink(self, lane: int, links: Sequence[LinkClusters]) -> None:
+        """The links' secrets are others now."""
+        self._server.send(lane, OpenLinks(links=tuple(links)))
+
     def revoke(self, lane: int, partitions: Sequence[MirrorPartition]) -> None:
         for portion in portions(partitions):
             self._server.send(lane, Revoke(partitions=portion))
