@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from heliograph.interface.config.problems import Place, Problem
-from heliograph.interface.config.properties_file import parse_properties_text
+from heliograph.interface.config.properties_file import PropertiesProblem, read_properties
 
 _REFERENCE = re.compile(r"\$(?P<escaped>\$)?\{(?P<name>[^{}]*)\}")
 
@@ -56,10 +56,9 @@ def _from_file(reference: str) -> str:
     if not path or not key:
         raise _Missing(f"${{{reference}}} is not of the form ${{file:/path:key}}")
     try:
-        properties = parse_properties_text(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise _Missing(f"cannot read {path}: {reason}") from None
+        properties = read_properties(Path(path))
+    except PropertiesProblem as problem:
+        raise _Missing(str(problem)) from None
     if key not in properties:
         raise _Missing(f"{path} has no key {key!r}")
     return properties[key]
