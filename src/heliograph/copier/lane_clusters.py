@@ -25,7 +25,7 @@ from heliograph.model.errors import SecurityFailed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkClusters:
-    """A link as a lane is sent it: two clusters by name, with the properties to use for each."""
+    """A link as a lane is sent it: two clusters by name, with the properties to use for each, secrets and all."""
 
     link: str
     source: str

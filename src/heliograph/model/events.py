@@ -53,6 +53,7 @@ class Event(StrEnum):
     SECRET_CHANGED = "secret_changed"
     SECRET_REFUSED = "secret_refused"
     PLAN_WARNING = "plan_warning"
+    INSECURE = "insecure"
     CONTROL_LINE = "control_line"
     STOOD_STILL = "stood_still"
     NOT_DRAINED = "not_drained"
