@@ -123,6 +123,7 @@ def test_a_lanes_warning_goes_over_the_line_into_the_drivers_log(caplog: pytest.
         server.start("127.0.0.1"),
         SECRET,
         4,
+        fingerprint=server.fingerprint,
         beat=lambda: Heartbeat(at=0.0, pulse=0),
         on_order=lambda _: None,
         on_end=lambda _: None,

@@ -108,8 +108,13 @@ class Run:
 
     @property
     def ticket(self) -> LaneTicket:
+        server = self.lanes._server
         return LaneTicket(
-            lane=0, address=self.lanes._server.address, memory_bytes=1 << 20, secret=self.lanes._secret
+            lane=0,
+            address=server.address,
+            memory_bytes=1 << 20,
+            fingerprint=server.fingerprint,
+            secret=self.lanes._secret,
         )
 
     def close(self) -> None:
@@ -141,6 +146,7 @@ class LaneEnd:
             ticket.address,
             ticket.secret,
             ticket.lane,
+            fingerprint=ticket.fingerprint,
             beat=self._beat,
             on_order=self.heard.put,
             on_end=lambda _: None,

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from heliograph.engine import proof
 from heliograph.engine.frames import framed, read
-from heliograph.engine.proof import UNPROVEN_LIMIT, new_secret
+from heliograph.engine.proof import UNPROVEN_LIMIT, new_secret, prove_as_driver, prove_as_lane
 from heliograph.model.errors import ProtocolError
 
 SECRET = b"s" * 32
@@ -20,14 +19,25 @@ def sent(message: dict[str, Any]) -> bytes:
     return framed(json.dumps(message).encode())
 
 
-class Wire:
-    """The writer's side of a stream that ends in a reader: what the handshake needs of a StreamWriter."""
+class End:
+    """One end of a line: what is written there is read at the other."""
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
+    def __init__(self, reader: asyncio.StreamReader, others: asyncio.StreamReader) -> None:
+        self._reader, self._others = reader, others
+
+    async def readexactly(self, size: int) -> bytes:
+        return await self._reader.readexactly(size)
 
     def write(self, data: bytes) -> None:
-        self._reader.feed_data(data)
+        self._others.feed_data(data)
+
+    def close(self) -> None:
+        self._others.feed_eof()
+
+
+def both_ends() -> tuple[End, End]:
+    one, other = asyncio.StreamReader(), asyncio.StreamReader()
+    return End(one, other), End(other, one)
 
 
 def test_secrets_are_long_and_never_the_same() -> None:
@@ -37,19 +47,19 @@ def test_secrets_are_long_and_never_the_same() -> None:
 
 async def handshake(lane_secret: bytes, driver_secret: bytes, lane: int = 3) -> list[Any]:
     """Both sides against each other; what each returned or raised: [driver's, lane's]."""
-    to_driver, to_lane = asyncio.StreamReader(), asyncio.StreamReader()
+    at_driver, at_lane = both_ends()
 
     async def driver() -> int:
         try:
-            return await proof.prove_as_driver(to_driver, Wire(to_lane), driver_secret)  # type: ignore[arg-type]
+            return await prove_as_driver(at_driver, driver_secret)
         finally:
-            to_lane.feed_eof()
+            at_driver.close()
 
     async def the_lane() -> None:
         try:
-            await proof.prove_as_lane(to_lane, Wire(to_driver), lane_secret, lane)  # type: ignore[arg-type]
+            await prove_as_lane(at_lane, lane_secret, lane)
         finally:
-            to_driver.feed_eof()
+            at_lane.close()
 
     return list(await asyncio.gather(driver(), the_lane(), return_exceptions=True))
 
@@ -66,10 +76,10 @@ async def test_a_lane_with_another_secret_is_refused_and_learns_nothing() -> Non
 
 async def driver_meets(answer: bytes) -> None:
     """The driver's side of the handshake against a peer that answers with these bytes."""
-    reader = asyncio.StreamReader()
-    reader.feed_data(answer)
-    reader.feed_eof()
-    await proof.prove_as_driver(reader, Wire(asyncio.StreamReader()), SECRET)  # type: ignore[arg-type]
+    at_driver, at_peer = both_ends()
+    at_peer.write(answer)
+    at_peer.close()
+    await prove_as_driver(at_driver, SECRET)
 
 
 @pytest.mark.parametrize(
@@ -104,13 +114,11 @@ async def test_an_unproven_peer_cannot_send_a_large_frame() -> None:
 async def test_a_proof_cannot_be_replayed_against_another_challenge() -> None:
     """The lane's own proof, sent back by a driver without the secret, does not prove the driver."""
 
-    to_lane, to_driver = asyncio.StreamReader(), asyncio.StreamReader()
-    proving = asyncio.create_task(
-        proof.prove_as_lane(to_lane, Wire(to_driver), SECRET, 1)  # type: ignore[arg-type]
-    )
-    to_lane.feed_data(sent({"challenge": "ab"}))
-    answer = await read(to_driver)
+    at_driver, at_lane = both_ends()
+    proving = asyncio.create_task(prove_as_lane(at_lane, SECRET, 1))
+    at_driver.write(sent({"challenge": "ab"}))
+    answer = await read(at_driver)
     assert answer is not None
-    to_lane.feed_data(sent({"proof": json.loads(answer)["proof"]}))
+    at_driver.write(sent({"proof": json.loads(answer)["proof"]}))
     with pytest.raises(ProtocolError, match="could not prove"):
         await proving

@@ -37,7 +37,7 @@ OF_SPARK = ("", "/environment", "/jobs", "/stages", "/executors", "/allexecutors
 
 
 class Hunt:
-    """What must not be found, and where it was. `common`: what must be found in many places, or nothing was searched."""
+    """What must not be found, and where it was. `common`: what must be found, or nothing was searched."""
 
     def __init__(self, secrets: Iterable[str], common: str) -> None:
         self._secrets = [secret.encode() for secret in secrets]

@@ -76,6 +76,8 @@ class ControlWire:
 class SimServer:
     """In the place of ControlServer: its thread goes on while the driver's event loop is busy."""
 
+    fingerprint = b""  # of no certificate: nothing is sealed here
+
     def __init__(
         self,
         driver: SimDriver,

@@ -91,6 +91,7 @@ class PlainRun:
             self.on_report, self._on_gone = on_report, on_gone
             server = SimpleNamespace(
                 start=lambda _host: ("here", 0),
+                fingerprint=b"",
                 stop=lambda: None,
                 send=self._to_lane,
                 end_line=lambda _lane: None,

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, Protocol
 
 from heliograph.model.errors import Disconnected, ProtocolError
 
 FRAME_LIMIT = 8 << 20
+
+
+class Readable(Protocol):
+    """What frames are read from: an asyncio.StreamReader, or what seals one (line_tls.py)."""
+
+    async def readexactly(self, size: int, /) -> bytes: ...
 
 
 def framed(body: bytes) -> bytes:
@@ -20,7 +26,7 @@ def framed(body: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-async def read(reader: asyncio.StreamReader, limit: int = FRAME_LIMIT) -> bytes | None:
+async def read(reader: Readable, limit: int = FRAME_LIMIT) -> bytes | None:
     """The body of the next frame; None at the end of the line."""
     try:
         size = int.from_bytes(await reader.readexactly(4), "big")

@@ -2,7 +2,8 @@
 
 Puts the copier's lane on an event loop, the control line beside it in a thread of its own; what orders mean, and when
 it is over, is lane_orders.py's. All that it needs is in its ticket, which travels in the closure of
-the task: the secret is nowhere else (no conf, environment, argument or log).
+the task: the secret is nowhere else (no conf, environment, argument or log), and the fingerprint of the driver's
+certificate is believed because it came the same way.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class LaneTicket:
     lane: int
     address: tuple[str, int]
     memory_bytes: int
+    fingerprint: bytes
     secret: bytes = field(repr=False)
 
 
@@ -102,6 +104,7 @@ class LaneTask:
             self._ticket.address,
             self._ticket.secret,
             self._ticket.lane,
+            fingerprint=self._ticket.fingerprint,
             beat=lambda: orders.beat(),
             on_order=hand_over,
             on_end=lambda reason: hand_over(LineEnded(why=reason)),

@@ -172,7 +172,13 @@ class Lanes:
             self._leaving = DecommissionWatch(self.session.context, groups, self._hand_back)
         self._jobs.start(
             [
-                LaneTicket(lane=lane, address=address, memory_bytes=self._memory_bytes, secret=self._secret)
+                LaneTicket(
+                    lane=lane,
+                    address=address,
+                    memory_bytes=self._memory_bytes,
+                    fingerprint=self._server.fingerprint,
+                    secret=self._secret,
+                )
                 for lane in range(count)
             ]
         )
