@@ -6,7 +6,6 @@ which takes 65 ms to load.
 
 from __future__ import annotations
 
-import os
 import ssl
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -14,9 +13,10 @@ from datetime import UTC, datetime, timedelta
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
+from heliograph.cluster.security.identity import Identity
 from heliograph.engine.line_tls import fingerprint_of
 
 # Nobody looks at them: a lane compares the fingerprint, and the certificate ends with the run.
@@ -37,10 +37,9 @@ def new_certificate() -> LineCertificate:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.num_tickets = 0  # no session is ever resumed: a lane that comes again is another process
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    _load(context, private + certificate.public_bytes(Encoding.PEM))
-    fingerprint = fingerprint_of(certificate.public_bytes(Encoding.DER))
-    return LineCertificate(context=context, fingerprint=fingerprint)
+    shown = certificate.public_bytes(Encoding.DER)
+    Identity(key=key, chain=(shown,)).show_in(context)
+    return LineCertificate(context=context, fingerprint=fingerprint_of(shown))
 
 
 def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
@@ -55,10 +54,3 @@ def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
         .not_valid_after(now + VALID_FOR)
         .sign(key, SHA256())
     )
-
-
-def _load(context: ssl.SSLContext, pem: bytes) -> None:
-    """Python's ssl reads a private key from a path only; this one leads into memory, which goes when it is closed."""
-    with open(os.memfd_create("heliograph-line", os.MFD_CLOEXEC), "wb", buffering=0) as memory:
-        memory.write(pem)
-        context.load_cert_chain(f"/proc/self/fd/{memory.fileno()}")

@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from heliograph.cluster.connection import Connection
 from heliograph.cluster.security.attempts import Attempts
@@ -17,9 +18,11 @@ from heliograph.cluster.security.authentication import authenticate
 from heliograph.cluster.security.fingerprint import fingerprint
 from heliograph.cluster.security.mechanisms import SaslExchange, exchange_for
 from heliograph.cluster.security.settings import SaslSettings, Security
-from heliograph.cluster.security.tls_context import TlsContexts
 from heliograph.cluster.security.tls_stream import TlsStream
 from heliograph.model.errors import HeliographError
+
+if TYPE_CHECKING:
+    from heliograph.cluster.security.tls_context import TlsContexts
 
 # Of a session's time, as in Kafka's own clients: at random, so that connections do not all come at once.
 AGAIN_AFTER = (0.85, 0.95)
@@ -46,7 +49,13 @@ class ClusterLocks:
     def use(self, security: Security) -> None:
         """From now on, for new connections and for sessions that are renewed."""
         self._security = security
-        self._contexts = TlsContexts(security.tls) if security.tls is not None else None
+        self._contexts: TlsContexts | None = None
+        if security.tls is not None:
+            from heliograph.cluster.security.tls_context import (
+                TlsContexts,
+            )  # 65 ms that plain text need not wait for
+
+            self._contexts = TlsContexts(security.tls)
 
     async def tls(self, host: str) -> TlsStream | None:
         """For a new connection to this host; None: in plain text."""
