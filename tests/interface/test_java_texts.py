@@ -1,9 +1,9 @@
-"""Texts that Java reads, read here by the same rules: compared with java.util.Properties and Kafka's own classes."""
+"""Texts and properties that Java reads, read here by the same rules: compared with Java's and Kafka's own classes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +12,12 @@ from hypothesis import strategies as st
 from py4j.protocol import Py4JJavaError
 
 from heliograph.cluster.security.jaas import JaasProblem, parse_jaas
+from heliograph.cluster.security.security_properties import (
+    SECURITY_DEFAULTS,
+    SECURITY_NAMES,
+    is_about_security,
+    security_problems,
+)
 from heliograph.interface.config.properties_file import PropertiesProblem, parse_properties_text
 from tests.support.java_producer import java
 
@@ -104,3 +110,26 @@ def test_login_modules_are_kafkas(jvm: Any, text: str, begin: str) -> None:
         assert ours is None  # an option without a name means nothing to either
     else:
         assert ours == theirs
+
+
+def kafkas_default(value: Any) -> str:
+    """As it would be written in a file."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case str() | int() | float():
+            return str(value)
+        case Sequence():
+            return ",".join(value)
+    return str(value.getName())  # of a class
+
+
+def test_every_security_property_of_kafkas_clients_is_known_by_its_default(jvm: Any) -> None:
+    defaults = jvm.org.apache.kafka.clients.consumer.ConsumerConfig.configDef().defaultValues()
+    theirs = {name: kafkas_default(defaults[name]) for name in defaults if is_about_security(name)}
+    assert {name: theirs[name] for name in SECURITY_NAMES} == SECURITY_DEFAULTS
+    assert security_problems(theirs) == []
+    unknown = [each for each in security_problems(dict.fromkeys(theirs, "x")) if "unknown property" in each]
+    assert unknown == []
