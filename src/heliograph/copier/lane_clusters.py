@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from heliograph.cluster.batch_source import BatchSource
@@ -100,10 +100,8 @@ class LaneClusters:
         await asyncio.gather(*(client.aclose() for client in self._clients.values()))
 
     def _parsed(self, properties: Mapping[str, str]) -> ClientProperties:
-        parsed = parse_properties(properties)
-        if self._shipped is None:
-            return parsed
-        return replace(parsed, security=with_shipped_files(parsed.security, self._shipped))
+        here = with_shipped_files(properties, self._shipped) if self._shipped is not None else properties
+        return parse_properties(here)
 
     def _real_client(self, name: str, properties: ClientProperties) -> ClusterClient:
         client = ClusterClient(name, properties, self._attempts[name])

@@ -19,8 +19,8 @@ class Identity:
     chain: tuple[bytes, ...]
 
     def show_in(self, context: ssl.SSLContext) -> None:
-        """Let the context prove that it is us. Python's ssl reads a key from a path only: this one leads into memory, and
-        what is there is encrypted. `ssl.SSLError` if the chain cannot be used, or is not the key's."""
+        """Let the context prove that it is us. Python's ssl reads a key from a path only: this one leads into memory,
+        and what is there is encrypted. `ssl.SSLError` if the chain cannot be used, or is not the key's."""
         password = secrets.token_bytes(32).hex()
         key = self.key.private_bytes(
             Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode())
