@@ -261,7 +261,7 @@ def test_nothing_is_read_of_a_peer_before_its_turn(narrow: Driver) -> None:
     time.sleep(NARROW_TIMEOUT_S / 3)
     readers = [each for each in gc.get_objects() if isinstance(each, asyncio.StreamReader)]
     assert len(readers) >= 5
-    assert {len(reader._buffer) for reader in readers} == {0}  # type: ignore[attr-defined]
+    assert not any(b"xxx" in reader._buffer for reader in readers)  # type: ignore[attr-defined]
     for stranger in strangers:
         stranger.close()
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from heliograph.copier.lane_clusters import LinkClusters
@@ -134,13 +134,13 @@ def with_fields(message: Order | Report, **changed: Any) -> bytes:
 # -- the same on the other side
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(order=orders)
 def test_an_order_is_the_same_on_the_other_side(order: Order) -> None:
     assert decode_order(encode(order)) == order
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(report=reports)
 def test_a_report_is_the_same_on_the_other_side(report: Report) -> None:
     assert decode_report(encode(report)) == report
@@ -166,7 +166,7 @@ def test_what_is_decoded_is_typed_again() -> None:
 # -- what is none of these
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(message=orders | reports, data=st.data())
 def test_a_message_with_any_other_value_in_it_is_read_or_a_protocol_error(
     message: Order | Report, data: st.DataObject
@@ -183,7 +183,7 @@ def test_a_message_with_any_other_value_in_it_is_read_or_a_protocol_error(
         decode_either(json.dumps({**fields, name: [data.draw(odd), *fields[name][1:]]}).encode())
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(message=orders | reports, data=st.data())
 def test_a_message_without_one_of_its_fields_is_a_protocol_error(
     message: Order | Report, data: st.DataObject
@@ -195,7 +195,7 @@ def test_a_message_without_one_of_its_fields_is_a_protocol_error(
         decode(json.dumps(fields).encode())
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(body=st.binary(max_size=60))
 def test_any_bytes_are_a_message_or_a_protocol_error(body: bytes) -> None:
     decode_either(body)
