@@ -220,6 +220,9 @@ async def test_an_exchange_that_never_ends_is_given_up() -> None:
         def next(self, challenge: bytes) -> bytes | None:
             return b"and " + challenge
 
+        def refused(self, words: str) -> SecurityFailed:
+            return SecurityFailed(words)
+
     async with door(SaslPeer(), make_exchange=lambda *_: Endless()) as it:
         with pytest.raises(SecurityFailed, match="rounds"):
             await it.open()
@@ -288,7 +291,7 @@ async def test_a_cluster_that_refuses_us_is_named_and_its_other_servers_are_not_
     async with peer(broker.behave) as first, peer(broker.behave) as second:
         client = ClusterClient("sf", properties_for(first, second, security=secured(ALICE)))
         with pytest.raises(
-            ClusterUnreachable, match=rf"cluster 'sf': 127.0.0.1:{first} refuses PLAIN"
+            ClusterUnreachable, match=rf"cluster 'sf': 127.0.0.1:{first}: PLAIN as 'alice'"
         ) as raised:
             await client.connect()
         await client.aclose()

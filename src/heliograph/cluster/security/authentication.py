@@ -18,19 +18,27 @@ from kafka.protocol.sasl import (
 from heliograph.cluster.connection import Line
 from heliograph.cluster.messages import call, common_version
 from heliograph.cluster.security.mechanisms import SaslExchange
-from heliograph.cluster.security.settings import SaslMechanism, SaslSettings
-from heliograph.model.errors import AuthenticationFailed, BrokerRefused, SecurityFailed
+from heliograph.cluster.security.settings import SaslMechanism
+from heliograph.model.errors import BrokerRefused, SecurityFailed
 from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode
 
 MOST_ROUNDS = 10  # Kerberos takes three
 MOST_TOLD = 300  # characters of what a broker says about a refusal
+BROKERS_LOG = "see the broker's log"
 _BEFORE_FRAMES = "SASL needs brokers of Kafka 1.0 or later"
 
 
-async def authenticate(line: Line, sasl: SaslSettings, exchange: SaslExchange, timeout_ms: int) -> int:
-    """For how many milliseconds the broker accepts it; 0: for ever. `AuthenticationFailed` if it does not."""
-    await _agree(line, sasl.mechanism, timeout_ms)
+async def authenticate(line: Line, mechanism: SaslMechanism, exchange: SaslExchange, timeout_ms: int) -> int:
+    """For how many milliseconds the broker accepts it; 0: for ever. `SecurityFailed` if it does not."""
+    await _agree(line, mechanism, timeout_ms)
+    try:
+        return await _exchange(line, exchange, timeout_ms)
+    except SecurityFailed as problem:
+        raise type(problem)(f"{line.address}: {problem.message}", hint=problem.hint) from problem
+
+
+async def _exchange(line: Line, exchange: SaslExchange, timeout_ms: int) -> int:
     words: bytes | None = await asyncio.to_thread(exchange.first)
     lasts_ms = 0
     for _ in range(MOST_ROUNDS):
@@ -38,14 +46,15 @@ async def authenticate(line: Line, sasl: SaslSettings, exchange: SaslExchange, t
             return lasts_ms
         request = SaslAuthenticateRequest(auth_bytes=words)
         answer = await call(line, request, SaslAuthenticateResponse, timeout_ms=timeout_ms)
+        if answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED:
+            raise exchange.refused((answer.error_message or "authentication failed")[:MOST_TOLD])
         if answer.error_code:
-            raise _refusal(line, sasl, int(answer.error_code), answer.error_message)
+            raise SecurityFailed(
+                f"SaslAuthenticate: {ErrorCode.name_of(answer.error_code)}", hint=BROKERS_LOG
+            )
         lasts_ms = int(getattr(answer, "session_lifetime_ms", None) or 0)
-        try:
-            words = await asyncio.to_thread(exchange.next, bytes(answer.auth_bytes))
-        except SecurityFailed as problem:
-            raise type(problem)(f"{line.address}: {problem.message}", hint=problem.hint) from problem
-    raise SecurityFailed(f"{line.address}: SASL has not ended after {MOST_ROUNDS} rounds")
+        words = await asyncio.to_thread(exchange.next, bytes(answer.auth_bytes))
+    raise SecurityFailed(f"SASL has not ended after {MOST_ROUNDS} rounds", hint=BROKERS_LOG)
 
 
 async def _agree(line: Line, mechanism: SaslMechanism, timeout_ms: int) -> None:
@@ -68,18 +77,5 @@ async def _agree(line: Line, mechanism: SaslMechanism, timeout_ms: int) -> None:
             hint="set security.protocol to SSL or PLAINTEXT, or name the port of a listener with SASL",
         )
     if answer.error_code:
-        raise SecurityFailed(f"{line.address} SaslHandshake: {ErrorCode.name_of(answer.error_code)}")
-
-
-def _refusal(line: Line, sasl: SaslSettings, code: int, told: str | None) -> SecurityFailed:
-    who = sasl.kerberos.principal if sasl.kerberos is not None else sasl.username
-    said = (told or ErrorCode.name_of(code))[:MOST_TOLD]
-    if sasl.password and sasl.password in said:
-        said = ErrorCode.name_of(code)
-    words = f"{line.address} refuses {sasl.mechanism.value} as {who!r}: {said}"
-    if code != ErrorCode.SASL_AUTHENTICATION_FAILED:
-        return SecurityFailed(words, hint="see the broker's log")
-    return AuthenticationFailed(
-        words,
-        hint="check the user name and the password in sasl.jaas.config, and that the cluster knows the user",
-    )
+        code = ErrorCode.name_of(answer.error_code)
+        raise SecurityFailed(f"{line.address} SaslHandshake: {code}", hint=BROKERS_LOG)

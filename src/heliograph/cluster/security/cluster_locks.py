@@ -83,7 +83,7 @@ class ClusterLocks:
         async with self._attempts.attempt(await asyncio.to_thread(fingerprint, secret)):
             with connection.reserved() as line:
                 exchange = self._make_exchange(sasl, host)
-                lasts_ms = await authenticate(line, sasl, exchange, self._timeout_ms)
+                lasts_ms = await authenticate(line, sasl.mechanism, exchange, self._timeout_ms)
         if lasts_ms > 0:
             due_s = lasts_ms / 1000 * random.uniform(*AGAIN_AFTER)
             connection.renew_in(due_s, lambda: self._renew(connection, host))

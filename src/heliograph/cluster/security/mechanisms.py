@@ -13,8 +13,9 @@ from typing import Protocol
 
 from kafka.net.sasl.scram import ScramClient
 
+from heliograph.cluster.security.kerberos import KerberosExchange
 from heliograph.cluster.security.settings import SaslMechanism, SaslSettings
-from heliograph.model.errors import SecurityFailed
+from heliograph.model.errors import AuthenticationFailed, SecurityFailed
 
 # RFC 7677 asks for 4096 at least; with fewer, who plays the broker learns enough to try passwords quickly.
 LEAST_ITERATIONS = 4096
@@ -32,18 +33,36 @@ class SaslExchange(Protocol):
         `SecurityFailed` if it has not."""
         ...
 
+    def refused(self, words: str) -> SecurityFailed:
+        """What it means that the broker refuses us, in these words; nothing more is said."""
+        ...
 
-def exchange_for(sasl: SaslSettings, host: str) -> SaslExchange:  # noqa: ARG001 - of no use to these two
+
+def exchange_for(sasl: SaslSettings, host: str) -> SaslExchange:
     """`host`: of the broker, as it is addressed."""
+    if sasl.kerberos is not None:
+        return KerberosExchange(sasl.kerberos, host)
     if sasl.mechanism is SaslMechanism.PLAIN:
         return _Plain(sasl)
     return _Scram(sasl)
 
 
-class _Plain:
+class _Password:
+    """A name and a password: accounts are locked after too many wrong ones."""
+
     def __init__(self, sasl: SaslSettings) -> None:
         self._sasl = sasl
 
+    def refused(self, words: str) -> SecurityFailed:
+        if self._sasl.password in words:
+            words = "the broker does not say why"
+        return AuthenticationFailed(
+            f"{self._sasl.mechanism.value} as {self._sasl.username!r} is refused: {words}",
+            hint="check the user name and the password in sasl.jaas.config, and that the cluster knows the user",
+        )
+
+
+class _Plain(_Password):
     def first(self) -> bytes:
         return f"\0{self._sasl.username}\0{self._sasl.password}".encode()
 
@@ -53,8 +72,9 @@ class _Plain:
         return None
 
 
-class _Scram:
+class _Scram(_Password):
     def __init__(self, sasl: SaslSettings) -> None:
+        super().__init__(sasl)
         # The library puts the name into the message as it is.
         name = sasl.username.replace("=", "=3D").replace(",", "=2C")
         self._client = ScramClient(name, sasl.password, sasl.mechanism.value)
