@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.cluster.batch_target import FOLLOWERS_WAIT_MS
+from heliograph.cluster.bootstrap_servers import format_servers
 from heliograph.cluster.flight import CAREFUL_UNACKNOWLEDGED_MS, flight_s
-from heliograph.cluster.properties import HONOURED, ClientProperties, parse_properties, property_problems
+from heliograph.cluster.properties import parse_properties, property_problems
+from heliograph.cluster.security.settings import NO_SECURITY, Security, SecurityProtocol, TlsSettings
 from heliograph.model.errors import ConfigError
 
 MINIMAL = {"bootstrap.servers": "127.0.0.1:9092"}
@@ -32,23 +34,10 @@ def test_defaults_are_kafkas() -> None:
     assert properties.fetch_max_bytes == 52_428_800
 
 
-@given(
-    servers,
-    st.text(max_size=10),
-    st.integers(1000, 10**6),
-    st.integers(1, 5),
-)
-def test_a_mapping_gives_the_same_value_back(
-    addresses: tuple[tuple[str, int], ...], client_id: str, timeout_ms: int, in_flight: int
-) -> None:
-    properties = ClientProperties(
-        bootstrap_servers=addresses,
-        client_id=client_id,
-        request_timeout_ms=timeout_ms,
-        max_in_flight_requests_per_connection=in_flight,
-    )
-    assert parse_properties(properties.to_mapping()) == properties
-    assert set(properties.to_mapping()) == set(HONOURED)
+@given(servers)
+def test_addresses_are_read_as_they_are_written(addresses: tuple[tuple[str, int], ...]) -> None:
+    written = format_servers(addresses)
+    assert parse_properties({"bootstrap.servers": written}).bootstrap_servers == addresses
 
 
 @pytest.mark.parametrize(
@@ -88,8 +77,8 @@ def test_an_unknown_property_suggests_the_nearest() -> None:
         ("auto.offset.reset", "start"),
         ("key.serializer", "batches are copied"),
         ("linger.ms", "never lingers"),
-        ("sasl.jaas.config", "not built yet"),
-        ("ssl.truststore.location", "not built yet"),
+        ("metrics.recording.level", "not built yet"),
+        ("ssl.provider", "OpenSSL"),
     ],
 )
 def test_a_known_property_that_is_not_honoured_is_refused_with_the_reason(name: str, reason: str) -> None:
@@ -98,11 +87,19 @@ def test_a_known_property_that_is_not_honoured_is_refused_with_the_reason(name: 
     assert "anything" not in problem
 
 
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
-def test_a_security_protocol_that_is_not_built_is_refused(protocol: str) -> None:
-    assert problems_of(security_protocol=protocol) == (
-        f"security.protocol: {protocol} is not built yet, only PLAINTEXT is",
-    )
+def test_what_the_properties_say_of_security_is_one_value() -> None:
+    properties = parse_properties(MINIMAL | {"security.protocol": "SSL", "ssl.protocol": "TLSv1.2"})
+    tls = TlsSettings(protocols=("TLSv1.2",))
+    assert properties.security == Security(protocol=SecurityProtocol.SSL, tls=tls)
+    assert parse_properties(MINIMAL).security == NO_SECURITY
+
+
+def test_what_is_missing_is_told_of_a_full_set_only() -> None:
+    partial = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+    assert property_problems(partial) == []
+    with pytest.raises(ConfigError) as caught:
+        parse_properties(MINIMAL | partial)
+    assert [problem.split(":")[0] for problem in caught.value.problems] == ["sasl.jaas.config"]
 
 
 @pytest.mark.parametrize("text", ["1_000", "1.5", " 1", "", "0x10", "9" * 30])

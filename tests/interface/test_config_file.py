@@ -17,7 +17,6 @@ from heliograph.cluster.properties import SOURCE_ONLY, TARGET_ONLY
 from heliograph.interface.config import yaml_text
 from heliograph.interface.config.example import EXAMPLE
 from heliograph.interface.config.location import find_config
-from heliograph.interface.config.properties_file import parse_properties_text
 from heliograph.interface.config.schema import TopicSection
 from heliograph.interface.config_file import load_settings, read_settings, topic_policy
 from heliograph.model.errors import ConfigError, UsageError
@@ -269,6 +268,14 @@ def test_topics_may_be_one_string_with_commas() -> None:
             "topics: a, producer: {bootstrap.servers: 'a:1'}",
             "producer.bootstrap.servers: belongs to the cluster",
         ),
+        (
+            "topics: a, consumer: {security.protocol: SSL}",
+            "consumer.security.protocol: belongs to the cluster",
+        ),
+        (
+            "topics: a, consumer: {ssl.protocol: TLSv1.2}",
+            "consumer.ssl.protocol: has no effect with security",
+        ),
         ("topics: a, consumer: {fetch.max.wait.ms: 30001}", "consumer.fetch.max.wait.ms: 30001 is above"),
         ("topics: a, producer: {request.timeout.ms: 1}", "producer.request.timeout.ms: 1 is below 1000"),
     ],
@@ -276,6 +283,26 @@ def test_topics_may_be_one_string_with_commas() -> None:
 def test_a_bad_link_has_exactly_its_problem(keys: str, problem: str) -> None:
     (found,) = problems_of(CLUSTERS + f"\nlinks: {{l: {{source: sf, target: nyc, {keys}}}}}")
     assert found.startswith(f"links.l.{problem}")
+
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required username=a password=b;"
+GUARDED = """
+clusters:
+  sf:  {bootstrap.servers: "a:1", security.protocol: SASL_SSL, sasl.mechanism: PLAIN}
+  nyc: {bootstrap.servers: "b:1"}
+"""
+
+
+def test_a_user_that_neither_a_cluster_nor_its_link_names_is_told_once() -> None:
+    both = "links: {l: {source: sf, target: nyc, topics: a}, m: {source: sf, target: nyc, topics: b}}"
+    (problem,) = problems_of(GUARDED + both)
+    assert problem.startswith("clusters.sf.sasl.jaas.config: required for sasl.mechanism=PLAIN")
+
+
+def test_a_link_may_have_a_user_of_its_own() -> None:
+    consumer = f'consumer: {{sasl.jaas.config: "{PLAIN}"}}'
+    settings = load(GUARDED + f"links: {{l: {{source: sf, target: nyc, topics: a, {consumer}}}}}")
+    assert settings.source_properties(settings.links[0])["sasl.jaas.config"] == PLAIN
 
 
 SIDES = """
@@ -443,10 +470,3 @@ def test_a_missing_config_names_the_places_looked_at(tmp_path: Path, monkeypatch
         find_config(environment={})
     assert "$HELIOGRAPH_CONFIG is not set" in caught.value.message
     assert str(tmp_path / "heliograph.yaml") in caught.value.message
-
-
-def test_a_properties_file_is_read_as_java_reads_it() -> None:
-    text = "! note\n\na=1\nb : 2\nc 3\n  d\\:e = \\u0041\\tx\nf=\\\\\ng=a=b\nh\n"
-    assert parse_properties_text(text) == {
-        "a": "1", "b": "2", "c": "3", "d:e": "A\tx", "f": "\\", "g": "a=b", "h": "",
-    }  # fmt: skip

@@ -11,6 +11,7 @@ from shlex import quote
 
 from heliograph.cluster.bootstrap_servers import format_servers
 from heliograph.cluster.properties import ClientProperties
+from heliograph.cluster.security.settings import Security
 from heliograph.model.ledger import OWN_PREFIX
 
 NAMES_SHOWN = 5
@@ -47,7 +48,7 @@ class Resource(StrEnum):
 def grant_line(
     properties: ClientProperties, right: Right, resource: Resource, names: Sequence[str] = ()
 ) -> str:
-    """At most five names are written out; a cluster has none. In plain text every client is one user to the brokers."""
+    """At most five names are written out; a cluster has none. Clients without a name are one user to the brokers."""
     named = [part for name in names[:NAMES_SHOWN] for part in (f"--{resource}", quote(name))]
     line = _line(properties, [right], named or [f"--{resource}"])
     left_out = len(names) - NAMES_SHOWN
@@ -68,11 +69,20 @@ def own_topics_grant_line(properties: ClientProperties) -> str:
 
 
 def _line(properties: ClientProperties, rights: Sequence[Right], named: Sequence[str]) -> str:
-    user = "User:ANONYMOUS" if properties.security_protocol == "PLAINTEXT" else "User:MIRROR"
+    user = f"User:{_user(properties.security)}"
     servers = format_servers(properties.bootstrap_servers)
     operations = [part for right in rights for part in ("--operation", right.operation)]
-    line = ["kafka-acls.sh", "--bootstrap-server", servers, "--add", "--allow-principal", user]
+    line = ["kafka-acls.sh", "--bootstrap-server", servers, "--add", "--allow-principal", quote(user)]
     return " ".join([*line, *operations, *named])
+
+
+def _user(security: Security) -> str:
+    """As whom brokers know this client, unless they are told to name users otherwise; MIRROR where it is not known."""
+    if security.sasl is not None:
+        principal = security.sasl.kerberos.principal if security.sasl.kerberos else ""
+        return security.sasl.username or principal.partition("@")[0].partition("/")[0] or "MIRROR"
+    certified = security.tls is not None and security.tls.identity is not None
+    return "MIRROR" if certified else "ANONYMOUS"
 
 
 def marker_grant_line(properties: ClientProperties) -> str:

@@ -12,8 +12,16 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any
 
-from heliograph.cluster.bootstrap_servers import Address, format_servers, parse_servers
+from heliograph.cluster.bootstrap_servers import Address, parse_servers
 from heliograph.cluster.refused_properties import refusal
+from heliograph.cluster.security.security_properties import (
+    SECURITY_NAMES,
+    is_about_security,
+    missing_security,
+    parse_security,
+    security_problems,
+)
+from heliograph.cluster.security.settings import NO_SECURITY, Security
 from heliograph.model.errors import ConfigError
 
 _INT_MAX = 2**31 - 1
@@ -23,11 +31,10 @@ _WHOLE_NUMBER = re.compile(r"-?\d{1,19}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientProperties:
-    """Fields are Kafka's names with `_` for `.`, defaults are Kafka's; socket buffers are the OS's (-1)."""
+    """Fields but the last are Kafka's names with `_` for `.`; defaults are Kafka's, socket buffers the OS's (-1)."""
 
     bootstrap_servers: tuple[Address, ...]
     client_id: str = "heliograph"
-    security_protocol: str = "PLAINTEXT"
     request_timeout_ms: int = 30_000
     metadata_max_age_ms: int = 300_000
     reconnect_backoff_ms: int = 50
@@ -45,15 +52,15 @@ class ClientProperties:
     max_in_flight_requests_per_connection: int = 5
     broker_version_fallback: str = ""  # librdkafka's; empty: brokers must answer ApiVersions
     cluster_id: str = ""  # ours; empty: the cluster has one, whichever it is
-
-    def to_mapping(self) -> dict[str, str]:
-        """Kafka's names and text; `parse_properties` of it gives an equal value."""
-        texts = {name: str(getattr(self, name.replace(".", "_"))) for name in HONOURED}
-        return {**texts, "bootstrap.servers": format_servers(self.bootstrap_servers)}
+    security: Security = NO_SECURITY  # what all of security.*, ssl.* and sasl.* say
 
 
-HONOURED = tuple(field.name.replace("_", ".") for field in fields(ClientProperties))
+_PLAIN_NAMES = tuple(
+    field.name.replace("_", ".") for field in fields(ClientProperties) if field.name != "security"
+)
+HONOURED = (*_PLAIN_NAMES, *SECURITY_NAMES)
 SOURCE_ONLY = frozenset({"broker.version.fallback", *(name for name in HONOURED if "fetch" in name)})
+OF_CLUSTER = frozenset({"bootstrap.servers", "cluster.id", "security.protocol"})  # the same whoever asks it
 TARGET_ONLY = frozenset({"max.request.size", "max.in.flight.requests.per.connection"})
 
 # A healthy broker may take some hundred milliseconds to answer an append: it waits for followers. An append that is not
@@ -85,13 +92,14 @@ _RANGES = {
 
 def parse_properties(properties: Mapping[str, str]) -> ClientProperties:
     """The typed value, or a ConfigError with all problems, each `name: what is wrong`."""
-    problems = property_problems(properties)
+    problems = property_problems(properties) + missing_security(properties)
     if "bootstrap.servers" not in properties:
         problems.insert(0, "bootstrap.servers: required: at least one host:port")
     if problems:
         raise ConfigError(problems, hint="docs/CONFIG.md lists the Kafka properties that are honoured")
-    values: dict[str, Any] = {name.replace(".", "_"): _value(name, text) for name, text in properties.items()}
-    return ClientProperties(**values)
+    plain = ((name, text) for name, text in properties.items() if name in _PLAIN_NAMES)
+    values: dict[str, Any] = {name.replace(".", "_"): _value(name, text) for name, text in plain}
+    return ClientProperties(**values, security=parse_security(properties))
 
 
 def property_problems(properties: Mapping[str, str]) -> list[str]:
@@ -99,11 +107,13 @@ def property_problems(properties: Mapping[str, str]) -> list[str]:
     problems: list[str] = []
     values: dict[str, Any] = {}
     for name, text in properties.items():
+        if is_about_security(name):
+            continue
         try:
             values[name] = _value(name, text)
         except ValueError as error:
             problems.append(f"{name}: {error}")
-    return problems + _contradictions(values)
+    return problems + _contradictions(values) + security_problems(properties)
 
 
 def _value(name: str, text: str) -> str | int | tuple[Address, ...]:
@@ -111,8 +121,6 @@ def _value(name: str, text: str) -> str | int | tuple[Address, ...]:
         raise ValueError(_why_not(name))
     if name == "bootstrap.servers":
         return parse_servers(text)
-    if name == "security.protocol":
-        return _protocol(text)
     if name == "client.id":
         return text
     if name == "broker.version.fallback":
@@ -136,14 +144,6 @@ def _why_not(name: str) -> str:
         return f"not honoured: {reason}" if reason != "not built yet" else reason
     close = get_close_matches(name, HONOURED, n=1)
     return "unknown property" + (f"; did you mean {close[0]}?" if close else "")
-
-
-def _protocol(text: str) -> str:
-    if text == "PLAINTEXT":
-        return text
-    if text in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-        raise ValueError(f"{text} is not built yet, only PLAINTEXT is")
-    raise ValueError(f"{text!r} is not a security protocol; PLAINTEXT is the one that is built")
 
 
 def _release(text: str) -> str:
