@@ -60,7 +60,7 @@ def _measure(given: argparse.Namespace, scope: Scope, run: Run, console: Console
 
     try:
         with ExitStack() as undo:
-            contenders = _ready([each for each in CONTENDERS if each.code in given.contenders], say)
+            contenders = _ready([each for each in CONTENDERS if each.code in given.contenders], scope, say)
             if given.against is not None:
                 other = undo.enter_context(other_commit(given.against))
                 contenders = [other, *contenders]
@@ -77,13 +77,14 @@ def _measure(given: argparse.Namespace, scope: Scope, run: Run, console: Console
     return 0
 
 
-def _ready(contenders: list[Contender], say: Say) -> list[Contender]:
-    """Those that can run on this machine."""
+def _ready(contenders: list[Contender], scope: Scope, say: Say) -> list[Contender]:
+    """Those that can run on this machine, in this scope."""
     if all(each.code != FRANZ for each in contenders):
         return contenders
     go = franz_go.find_go()
-    if go is None:
-        say("franz-go is left out: go is not installed")
+    if scope.tls or go is None:
+        reason = "its program speaks no TLS" if scope.tls else "go is not installed"
+        say(f"franz-go is left out: {reason}")
         return [each for each in contenders if each.code != FRANZ]
     say("building the mirror on franz-go, if its sources are new")
     franz_go.build(go)

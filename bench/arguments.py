@@ -38,6 +38,9 @@ def parser(contenders: Sequence[str]) -> argparse.ArgumentParser:
         "--replication", type=_positive, default=1, metavar="N", help="N brokers a cluster, N replicas (1)"
     )
     made.add_argument(
+        "--tls", action="store_true", help="mirrors speak TLS 1.3 with both clusters; franz-go is left out"
+    )
+    made.add_argument(
         "--contenders",
         nargs="+",
         choices=contenders,
@@ -62,6 +65,7 @@ def scope_of(given: argparse.Namespace) -> Scope:
         records={**preset.records, **dict(given.records)},
         rounds=given.rounds,
         replication=given.replication,
+        tls=given.tls,
     )
 
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import psutil
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from bench.tls import TlsFiles, tls_files
 from heliograph.lab.cluster import LabCluster
 
 HEAP_MB = 1024  # of a cluster's only broker; several share it
@@ -35,10 +37,14 @@ class Leader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchCluster:
-    """A running cluster and the client the harness watches it with. Topics are on all of its brokers."""
+    """A running cluster and the client the harness watches it with. Topics are on all of its brokers.
+
+    `mirror_properties`: how a mirror comes in, by Kafka's own names; the harness comes in plain text.
+    """
 
     lab: LabCluster
     admin: Any
+    mirror_properties: Mapping[str, str]
 
     @property
     def replication(self) -> int:
@@ -115,23 +121,29 @@ class ClusterPair:
 
 
 @contextmanager
-def cluster_pair(replication: int) -> Iterator[ClusterPair]:
-    """Each of so many brokers; all but one of the replicas have to confirm."""
+def cluster_pair(replication: int, *, tls: bool = False) -> Iterator[ClusterPair]:
+    """Each of so many brokers; all but one of the replicas have to confirm. `tls`: for mirrors."""
     properties = {**BROKER_PROPERTIES, "min.insync.replicas": str(max(replication - 1, 1))}
     heap_mb = HEAP_MB // replication
-    with (
-        LabCluster.start(
-            name="bench-source", brokers=replication, heap_mb=heap_mb, properties=properties
-        ) as source,
-        LabCluster.start(
-            name="bench-target", brokers=replication, heap_mb=heap_mb, properties=properties
-        ) as target,
-    ):
-        yield ClusterPair(source=_watched(source), target=_watched(target))
+    with tls_files() if tls else nullcontext() as files:
+        start = partial(
+            LabCluster.start,
+            brokers=replication,
+            heap_mb=heap_mb,
+            properties=properties,
+            listeners=[files.listener] if files else [],
+        )
+        with start(name="bench-source") as source, start(name="bench-target") as target:
+            yield ClusterPair(source=_watched(source, files), target=_watched(target, files))
 
 
-def _watched(lab: LabCluster) -> BenchCluster:
-    return BenchCluster(lab=lab, admin=AdminClient({"bootstrap.servers": lab.bootstrap_servers, **QUIET}))
+def _watched(lab: LabCluster, files: TlsFiles | None) -> BenchCluster:
+    plain = {"bootstrap.servers": lab.bootstrap_servers}
+    return BenchCluster(
+        lab=lab,
+        admin=AdminClient({**plain, **QUIET}),
+        mirror_properties=files.client_properties(lab) if files else plain,
+    )
 
 
 class TopicEnds:

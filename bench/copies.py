@@ -25,7 +25,7 @@ def measure_copies(recipe: Recipe, scope: Scope, contenders: Sequence[Contender]
     if not chosen:
         return
     say(f"{recipe.name} ({recipe.about}): starting two clusters")
-    with cluster_pair(scope.replication) as pair:
+    with cluster_pair(scope.replication, tls=scope.tls) as pair:
         records = scope.records[recipe.name]
         say(f"producing {records:,} records")
         workload = filled(pair.source, recipe, records=records, say=say)

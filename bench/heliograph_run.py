@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,17 +32,18 @@ class HeliographRun:
 
     def prepare(self, job: CopyJob, pair: ClusterPair, directory: Path) -> Sequence[str]:
         path = directory / "heliograph.yaml"
-        settings = config(job, source=pair.source.bootstrap_servers, target=pair.target.bootstrap_servers)
+        settings = config(job, source=pair.source.mirror_properties, target=pair.target.mirror_properties)
         path.write_text(yaml.safe_dump(settings, sort_keys=False))
         heliograph = str(Path(sys.executable).with_name("heliograph"))
         command = ["env", *self.environment, heliograph, "run", "--config", str(path)]
         return command if job.endless else [*command, "--until-caught-up"]
 
 
-def config(job: CopyJob, *, source: str, target: str) -> dict[str, object]:
+def config(job: CopyJob, *, source: Mapping[str, str], target: Mapping[str, str]) -> dict[str, object]:
+    """`source`, `target`: client properties."""
     return {
         "version": 1,
-        "clusters": {"source": {"bootstrap.servers": source}, "target": {"bootstrap.servers": target}},
+        "clusters": {"source": dict(source), "target": dict(target)},
         "links": {
             "bench": {
                 "source": "source",

@@ -6,7 +6,7 @@ Owns what a driver would do for a lane: which partitions it copies, and the atte
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -30,11 +30,11 @@ Copies = Sequence[PartitionCopy]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneJob:
-    """One topic, into one that exists. Servers and cluster ids of both sides."""
+    """One topic, into one that exists. Client properties and cluster ids of both sides."""
 
-    source: str
+    source: Mapping[str, str]
     source_id: str
-    target: str
+    target: Mapping[str, str]
     target_id: str
     topic: str
     target_topic: str
@@ -59,9 +59,9 @@ def job_of(pair: ClusterPair, topic: str, *, partitions: int) -> LaneJob:
     """Into a topic of the same name, which is made."""
     pair.target.create(topic, partitions=partitions)
     return LaneJob(
-        source=pair.source.bootstrap_servers,
+        source=pair.source.mirror_properties,
         source_id=pair.source.cluster_id,
-        target=pair.target.bootstrap_servers,
+        target=pair.target.mirror_properties,
         target_id=pair.target.cluster_id,
         topic=topic,
         target_topic=topic,
@@ -113,8 +113,8 @@ async def running_lane(job: LaneJob) -> AsyncIterator[BenchLane]:
         link=LINK,
         source="source",
         target="target",
-        source_properties={"bootstrap.servers": job.source},
-        target_properties={"bootstrap.servers": job.target},
+        source_properties=job.source,
+        target_properties=job.target,
     )
     try:
         clusters.open(link)

@@ -29,7 +29,7 @@ ALONE = Stretch(workload="alone", warm_up_s=WARM_UP_S, idle_s=IDLE_S)
 
 def measure_warm(scope: Scope, contenders: Sequence[Contender], run: Run, say: Say) -> None:
     say("latency: starting two clusters")
-    with cluster_pair(scope.replication) as pair:
+    with cluster_pair(scope.replication, tls=scope.tls) as pair:
         for turn in turns(contenders, rounds=scope.rounds, warm_ups=1):
             _few(turn, LATENCY, pair, run, say)
 
@@ -38,14 +38,14 @@ def measure_cold(scope: Scope, contenders: Sequence[Contender], run: Run, say: S
     """Brokers of its own for each turn: whoever came second would find them half warm."""
     for turn in turns(contenders, rounds=scope.rounds, warm_ups=0):
         say("cold: starting two clusters")
-        with cluster_pair(scope.replication) as pair:
+        with cluster_pair(scope.replication, tls=scope.tls) as pair:
             _few(turn, COLD, pair, run, say)
 
 
 def measure_wide(scope: Scope, contenders: Sequence[Contender], run: Run, say: Say) -> None:
     """Each contender by itself once with 4 partitions alone, once with them among 1,000."""
     say("wide: starting two clusters")
-    with cluster_pair(scope.replication) as pair:
+    with cluster_pair(scope.replication, tls=scope.tls) as pair:
         pair.source.create(*WIDE_TOPICS, partitions=WIDE_PARTITIONS)
         for turn in turns(contenders, rounds=scope.rounds, warm_ups=1):
             _few(turn, ALONE, pair, run, say)

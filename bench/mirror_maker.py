@@ -7,7 +7,7 @@ ACL sync, offset syncs); the JVM's options are those of Kafka's own start script
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,8 +76,8 @@ class MirrorMaker:
     def prepare(self, job: CopyJob, pair: ClusterPair, directory: Path) -> Sequence[str]:
         settings = properties(
             job,
-            source=pair.source.bootstrap_servers,
-            target=pair.target.bootstrap_servers,
+            source=pair.source.mirror_properties,
+            target=pair.target.mirror_properties,
             replication=pair.target.replication,
         )
         path = directory / "mm2.properties"
@@ -87,14 +87,20 @@ class MirrorMaker:
         return [java, *JVM, "-cp", f"{libs}/*", "org.apache.kafka.connect.mirror.MirrorMaker", str(path)]
 
 
-def properties(job: CopyJob, *, source: str, target: str, replication: int = 1) -> dict[str, str]:
-    """The source's alias is the job's label: so are the target topic's prefix and the fresh internal topics."""
+def properties(
+    job: CopyJob, *, source: Mapping[str, str], target: Mapping[str, str], replication: int = 1
+) -> dict[str, str]:
+    """The source's alias is the job's label: so are the target topic's prefix and the fresh internal topics.
+
+    `source`, `target`: client properties. What is set for a cluster holds for all clients of it: producers, consumers,
+    admin clients and the worker's own.
+    """
     alias = job.label
     linger_ms = LINGER_TAIL_MS if job.endless else LINGER_COPY_MS
     settings: dict[str, object] = {
         "clusters": f"{alias}, {TARGET}",
-        f"{alias}.bootstrap.servers": source,
-        f"{TARGET}.bootstrap.servers": target,
+        **{f"{alias}.{key}": value for key, value in source.items()},
+        **{f"{TARGET}.{key}": value for key, value in target.items()},
         f"{alias}->{TARGET}.enabled": "true",
         f"{TARGET}->{alias}.enabled": "false",
         f"{alias}->{TARGET}.topics": ",".join(re.escape(topic) for topic in job.topics).replace("\\", "\\\\"),

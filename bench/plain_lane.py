@@ -7,6 +7,7 @@ topic is made by the harness, as the controller does it in the product.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,8 +37,10 @@ class PlainLane:
         pair.target.create(*job.target_topics, partitions=job.partitions)
         return [
             *(sys.executable, "-m", MODULE),
-            *("--source", pair.source.bootstrap_servers, f"--source-id={pair.source.cluster_id}"),
-            *("--target", pair.target.bootstrap_servers, f"--target-id={pair.target.cluster_id}"),
+            *("--source", json.dumps(dict(pair.source.mirror_properties))),
+            *("--target", json.dumps(dict(pair.target.mirror_properties))),
+            # With "=": ids may begin with a hyphen.
+            *(f"--source-id={pair.source.cluster_id}", f"--target-id={pair.target.cluster_id}"),
             *("--topic", job.topics[0], "--target-topic", job.target_topics[0]),
             *("--partitions", str(job.partitions), "--offsets", str(job.offsets)),
         ]
@@ -45,7 +48,9 @@ class PlainLane:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=f"python -m {MODULE}")
-    for name in ("source", "source-id", "target", "target-id", "topic", "target-topic"):
+    for name in ("source", "target"):
+        parser.add_argument(f"--{name}", required=True, type=json.loads, help="client properties, as JSON")
+    for name in ("source-id", "target-id", "topic", "target-topic"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--partitions", type=int, required=True)
     parser.add_argument("--offsets", type=int, required=True)

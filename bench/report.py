@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import ssl
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -38,8 +39,12 @@ class Run:
         return [*self.copies, *self.latencies]
 
     @property
+    def tls(self) -> bool:
+        return bool(self.scope.get("tls"))
+
+    @property
     def aims(self) -> list[Aim]:
-        return judge(self.results, replicated=self.scope.get("replication", 1) != 1)
+        return judge(self.results, replicated=self.scope.get("replication", 1) != 1, tls=self.tls)
 
 
 def write(run: Run, directory: Path) -> Path:
@@ -63,6 +68,7 @@ def _about(now: datetime) -> dict[str, object]:
             "heliograph": __version__,
             "kafka": DEFAULT_KAFKA,
             "python": platform.python_version(),
+            "openssl": ssl.OPENSSL_VERSION,
         },
         "machine": {
             "cores": os.cpu_count(),

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """`records` of each workload that is copied."""
+    """`records` of each workload that is copied. `tls`: between the mirrors and both clusters."""
 
     workloads: tuple[str, ...]
     records: Mapping[str, int]
     rounds: int = 3
     replication: int = 1
+    tls: bool = False

@@ -58,16 +58,19 @@ OF_LANES = ("lanes_cpu_copy_s", "lane_peak_bytes")
 
 def show(run: Run, console: Console) -> None:
     for workload in dict.fromkeys(one.workload for one in run.results):
-        console.print(workload_table(workload, run.results, run.against))
+        console.print(workload_table(workload, run.results, run.against, tls=run.tls))
     console.print(aims_table(run.aims))
 
 
-def workload_table(workload: str, results: Sequence[Result], against: str | None) -> Table:
+def workload_table(
+    workload: str, results: Sequence[Result], against: str | None, *, tls: bool = False
+) -> Table:
     """`against`: the version this one is compared with; the ratio to it is the last column."""
     rounds = [one for one in results if one.workload == workload]
     present = [code for code in NAMES if any(one.contender == code for one in rounds)]
     compared = against if AGAINST in present else None
-    table = Table(title=f"{workload}: medians of the rounds (half of their spread)", title_justify="left")
+    title = f"{workload}, TLS 1.3 on both sides" if tls else workload
+    table = Table(title=f"{title}: medians of the rounds (half of their spread)", title_justify="left")
     table.add_column("")
     for code in present:
         table.add_column((code == AGAINST and against) or NAMES[code], justify="right")

@@ -49,4 +49,4 @@ def test_only_who_leaves_aborted_records_out_copies_transactions() -> None:
 
 
 def test_mirror_maker_reads_what_is_committed() -> None:
-    assert properties(JOB, source="s:1", target="t:1")["1.consumer.isolation.level"] == "read_committed"
+    assert properties(JOB, source={}, target={})["1.consumer.isolation.level"] == "read_committed"
