@@ -108,6 +108,19 @@ async def test_a_broker_that_repeats_the_password_is_not_quoted() -> None:
     assert PASSWORD not in raised.value.message
 
 
+async def test_a_broker_that_says_too_much_is_quoted_in_one_short_line() -> None:
+    def shout(_: bytes) -> Said:
+        return Said(error=ErrorCode.SASL_AUTHENTICATION_FAILED, words="\x1b[2J no\n" * 1000)
+
+    for broker in (SaslPeer(shout), SaslPeer(mechanisms=("\x1b[2J\n" * 5000,) * 30)):
+        async with door(broker) as it:
+            with pytest.raises(SecurityFailed) as raised:
+                await it.open()
+        told = raised.value.message + raised.value.hint
+        assert len(told) < 1000
+        assert told.isprintable()
+
+
 async def test_a_secret_that_was_refused_is_not_tried_again() -> None:
     broker = SaslPeer(refuse)
     async with door(broker) as it:

@@ -24,7 +24,7 @@ from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode
 
 MOST_ROUNDS = 10  # Kerberos takes three
-MOST_TOLD = 300  # characters of what a broker says about a refusal
+MOST_TOLD = 300  # characters of what a broker says
 _BEFORE_FRAMES = "SASL needs brokers of Kafka 1.0 or later"
 
 
@@ -57,7 +57,7 @@ async def _agree(line: Line, mechanism: SaslMechanism, timeout_ms: int) -> None:
     request = SaslHandshakeRequest(mechanism=mechanism.value)
     answer = await call(line, request, SaslHandshakeResponse, timeout_ms=timeout_ms)
     if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-        offered = ", ".join(map(str, answer.mechanisms or ())) or "none"
+        offered = _quoted(", ".join(map(str, answer.mechanisms or ()))) or "none"
         raise SecurityFailed(
             f"{line.address} does not take {mechanism.value}; it offers {offered}",
             hint=f"set sasl.mechanism to one of {offered}",
@@ -73,9 +73,9 @@ async def _agree(line: Line, mechanism: SaslMechanism, timeout_ms: int) -> None:
 
 def _refusal(line: Line, sasl: SaslSettings, code: int, told: str | None) -> SecurityFailed:
     who = sasl.kerberos.principal if sasl.kerberos is not None else sasl.username
-    said = (told or ErrorCode.name_of(code))[:MOST_TOLD]
-    if sasl.password and sasl.password in said:
-        said = ErrorCode.name_of(code)
+    said = ErrorCode.name_of(code)
+    if told and not (sasl.password and sasl.password in told):
+        said = _quoted(told)
     words = f"{line.address} refuses {sasl.mechanism.value} as {who!r}: {said}"
     if code != ErrorCode.SASL_AUTHENTICATION_FAILED:
         return SecurityFailed(words, hint="see the broker's log")
@@ -83,3 +83,8 @@ def _refusal(line: Line, sasl: SaslSettings, code: int, told: str | None) -> Sec
         words,
         hint="check the user name and the password in sasl.jaas.config, and that the cluster knows the user",
     )
+
+
+def _quoted(told: str) -> str:
+    """As much of a stranger's words as a line of a log can bear, and nothing that a terminal would obey."""
+    return "".join(each if each.isprintable() else "?" for each in told[:MOST_TOLD])
