@@ -35,6 +35,7 @@ from tests.support.hostile_tls import (
     endless_alerts,
     endless_garbage,
     endless_handshake,
+    endless_new_keys,
     vast_chain,
     vast_message,
 )
@@ -127,6 +128,7 @@ INSIDE_TLS = {
     "silence": Case(say_nothing, "did not answer in time", waits=True),
     "closes at once": Case(close_at_once, "connection"),  # closed, or reset
     "garbage": Case(endless_garbage, "a frame "),
+    "endless new keys": Case(endless_new_keys, "asks for new TLS keys without end"),
     "HTTP": Case(speak_plain_text, "speaks HTTP"),
 }
 OF_SASL = {
