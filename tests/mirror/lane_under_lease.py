@@ -1,8 +1,9 @@
-"""A lane in a process of its own, to be frozen: `python -m tests.mirror.lane_under_lease PORT LASTS_S`.
+"""A lane in a process of its own, to be frozen: `python -m tests.mirror.lane_under_lease PORT LASTS_S [TRUSTSTORE]`.
 
 It copies fresh records from a cluster in memory to whatever listens at the port, over real connections and under a real
 lease, which it renews by itself until a line comes in. Then it says until when the lease lasts, and renews no more.
-It never looks whether its lease has lapsed: what must not leave then is the connection's to keep back.
+It never looks whether its lease has lapsed: what must not leave then is the connection's to keep back. With a
+truststore, in PEM, it speaks TLS.
 """
 
 from __future__ import annotations
@@ -18,6 +19,14 @@ from heliograph.cluster.flight import flight_s
 from heliograph.cluster.line_name import LineName
 from heliograph.cluster.metadata import Broker, ClusterMetadata
 from heliograph.cluster.properties import ClientProperties
+from heliograph.cluster.security.settings import (
+    NO_SECURITY,
+    Security,
+    SecurityProtocol,
+    StoreKind,
+    TlsSettings,
+    TrustStore,
+)
 from heliograph.copier.lane import Lane
 from heliograph.copier.lease import ALIVE_S, Lease
 from heliograph.copier.workers import LaneLink
@@ -46,9 +55,17 @@ class TargetWithLines(MemoryCluster):
         return await self._real.line_to(node, name)
 
 
-async def copy(port: int, lasts_s: float) -> None:
+def security_of(truststore: str) -> Security:
+    tls = TlsSettings(trust=TrustStore(kind=StoreKind.PEM, location=truststore))
+    return Security(protocol=SecurityProtocol.SSL, tls=tls)
+
+
+async def copy(port: int, lasts_s: float, security: Security) -> None:
     properties = ClientProperties(
-        bootstrap_servers=(("127.0.0.1", port),), send_buffer_bytes=1 << 16, max_request_size=1 << 21
+        bootstrap_servers=(("127.0.0.1", port),),
+        send_buffer_bytes=1 << 16,
+        max_request_size=1 << 21,
+        security=security,
     )
     source, target, lease = MemoryCluster(), TargetWithLines(port, properties), Lease()
     lane = Lane(64 << 20, _fail)
@@ -74,4 +91,5 @@ def _fail(problem: BaseException) -> None:
 
 if __name__ == "__main__":
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(copy(int(sys.argv[1]), float(sys.argv[2])))
+        port, lasts_s, *truststore = sys.argv[1:]
+        runner.run(copy(int(port), float(lasts_s), security_of(truststore[0]) if truststore else NO_SECURITY))

@@ -6,6 +6,7 @@ Owns the bytes of a handshake that never gets anywhere. The records are written 
     vast_message          a good ServerHello, then a Certificate message that announces 16 MB, and sends them
     endless_alerts        warnings without end
     endless_garbage       bytes that are no TLS, without end
+    endless_new_keys      a good TLS server that wants new keys, again and again, and reads no answer
     vast_chain            a good TLS server, but its chain of certificates has 10 MB
 """
 
@@ -26,6 +27,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from .certificates import Issued
 from .hostile_peer import Behaviour, server_context
 from .kafka_by_hand import read_exactly
+from .key_updates import renew_keys
 
 ALERT, HANDSHAKE = 21, 22  # kinds of records
 HELLO_REQUEST, SERVER_HELLO, CERTIFICATE = 0, 2, 11  # kinds of handshake messages
@@ -78,6 +80,13 @@ def endless_garbage(connection: socket.socket) -> None:
     chance = random.Random(1)
     while True:
         connection.sendall(chance.randbytes(1 << 16))
+
+
+def endless_new_keys(connection: socket.socket) -> None:
+    """Behind a good handshake."""
+    assert isinstance(connection, ssl.SSLSocket)
+    while True:
+        renew_keys(connection)
 
 
 def vast_chain(names: tuple[str, ...] = ("localhost",)) -> ssl.SSLContext:

@@ -67,7 +67,7 @@ class ClusterClient:
         self.on_metadata: Callable[[Sequence[str]], None] = lambda _topics: None  # those that have changed
         self.on_refused: Callable[[SecurityFailed], None] = lambda _problem: (
             None
-        )  # TLS or SASL; told again each minute
+        )  # TLS or SASL, or a changed file that is of no use; told again each minute
         self._refused_with = ""
         self._refused_at = float("-inf")
         self._topics: set[str] | None = set()
@@ -336,10 +336,13 @@ class ClusterClient:
 
     async def _open(self, broker: Broker, unacknowledged_ms: int = 0) -> Connection:
         try:
-            return await self._opened(self._versions, self._locks, broker, unacknowledged_ms)
+            connection = await self._opened(self._versions, self._locks, broker, unacknowledged_ms)
         except SecurityFailed as problem:
             self._tell_refused(problem)
             raise
+        if (unused := self._locks.problem) is not None:
+            self._tell_refused(unused)
+        return connection
 
     def _tell_refused(self, problem: SecurityFailed) -> None:
         now = asyncio.get_running_loop().time()

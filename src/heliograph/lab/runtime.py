@@ -13,6 +13,8 @@ from pathlib import Path
 # Newer releases log by the implementation that jars.py adds, which is set up by properties of the JVM.
 SIMPLE_LOGGING = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    # A broker tells here, and only so, whom it does not let in.
+    "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.network.Selector=info",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
 )

@@ -13,7 +13,7 @@ from heliograph.cluster.broker_versions import BrokerVersions
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.connection import Connection
 from heliograph.cluster.open_connection import UNPROVEN_FRAME_LIMIT
-from heliograph.cluster.security.attempts import Attempts
+from heliograph.cluster.security.attempts import TURN_S, Attempts
 from heliograph.cluster.security.cluster_locks import ClusterLocks
 from heliograph.cluster.security.mechanisms import MOST_ITERATIONS, exchange_for
 from heliograph.cluster.security.settings import SaslMechanism, SaslSettings, Security, SecurityProtocol
@@ -108,6 +108,19 @@ async def test_a_broker_that_repeats_the_password_is_not_quoted() -> None:
     assert PASSWORD not in raised.value.message
 
 
+async def test_a_broker_that_says_too_much_is_quoted_in_one_short_line() -> None:
+    def shout(_: bytes) -> Said:
+        return Said(error=ErrorCode.SASL_AUTHENTICATION_FAILED, words="\x1b[2J no\n" * 1000)
+
+    for broker in (SaslPeer(shout), SaslPeer(mechanisms=("\x1b[2J\n" * 5000,) * 30)):
+        async with door(broker) as it:
+            with pytest.raises(SecurityFailed) as raised:
+                await it.open()
+        told = raised.value.message + raised.value.hint
+        assert len(told) < 1000
+        assert told.isprintable()
+
+
 async def test_a_secret_that_was_refused_is_not_tried_again() -> None:
     broker = SaslPeer(refuse)
     async with door(broker) as it:
@@ -123,6 +136,37 @@ async def test_of_many_connections_at_once_one_tries_first() -> None:
         ends = await asyncio.gather(*(it.open() for _ in range(20)), return_exceptions=True)
         assert all(isinstance(end, AuthenticationFailed) for end in ends)
         assert len(broker.tokens) == 1
+
+
+async def test_of_many_sessions_that_end_one_tries_first_whether_the_secret_is_still_good() -> None:
+    broker = SaslPeer(lasts_ms=300)
+    async with door(broker) as it:
+        connections = [await it.open() for _ in range(10)]
+        broker.seen.clear()
+        broker.judge, broker.delay_s = refuse, 0.1  # brokers take their time with a refusal
+        async with asyncio.timeout(5):
+            while not all(connection.closed for connection in connections):  # noqa: ASYNC110 - they set no event
+                await asyncio.sleep(0.01)
+    assert len(broker.tokens) == 1
+
+
+async def test_a_broker_that_hangs_holds_nobody_up_for_long_who_has_a_good_secret() -> None:
+    attempts = Attempts()
+    async with attempts.attempt("good"):
+        pass
+    async with attempts.attempt("good"):  # on a connection to a broker that hangs
+        began = asyncio.get_running_loop().time()
+        async with attempts.attempt("good"):
+            assert TURN_S <= asyncio.get_running_loop().time() - began < 3 * TURN_S
+
+
+async def test_who_waited_for_the_first_to_be_let_in_comes_in_beside_the_others() -> None:
+    broker = SaslPeer(delay_s=0.1)
+    async with door(broker) as it:
+        began = asyncio.get_running_loop().time()
+        for connection in await asyncio.gather(*(it.open() for _ in range(20))):
+            connection.close()
+        assert asyncio.get_running_loop().time() - began < 3.0  # one by one it would take four
 
 
 async def test_another_secret_is_tried_after_a_refusal_and_the_refused_one_may_come_back() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import time
 
@@ -13,11 +14,15 @@ from heliograph.cluster.open_connection import open_connection
 from heliograph.cluster.security.settings import KeyStore, StoreKind, TlsSettings, TrustStore
 from heliograph.cluster.security.tls_stream import HANDSHAKE_LIMIT_BYTES, TlsStream
 from heliograph.model.errors import Disconnected, HeliographError, SecurityFailed
-from tests.cluster.peers import Behaviour, close_at_once, echo, never_answer, peer, properties_for
+from tests.cluster.peers import Behaviour, answer, close_at_once, echo, never_answer, peer, properties_for
 from tests.support.certificates import Authority
+from tests.support.hostile_peer import hostile_peer
+from tests.support.kafka_by_hand import read_frame
+from tests.support.key_updates import renew_keys
 
 from .tls_ends import HOST, TlsEnds, authority, client_context, identify, refusing_server, server_context
 
+REST_BYTES = 20_000  # of a frame, behind its head
 TRUST = TlsSettings(trust=TrustStore(kind=StoreKind.PEM, location="/etc/mirror/ca.pem"))
 
 
@@ -62,6 +67,25 @@ async def test_frames_of_any_size_pass_both_ways(version: ssl.TLSVersion, size: 
     async with peer(echo, server) as port:
         connection = await connected(port, TlsEnds.made().stream())
         bodies = [bytes([n]) * size for n in range(5)]
+        answers = [ask(connection, body) for body in bodies]
+        for body, answered in zip(bodies, answers, strict=True):
+            assert bytes(await answered) == body
+        connection.close()
+
+
+async def test_a_conversation_goes_on_when_the_broker_renews_the_keys_amid_it() -> None:
+    """Its own, and ours at its wish: what TLS says by itself leaves in its place among our requests."""
+
+    def echo_with_new_keys(connection: socket.socket) -> None:
+        assert isinstance(connection, ssl.SSLSocket)
+        while True:
+            frame = read_frame(connection)
+            renew_keys(connection, of_peer=frame[-1] % 2 == 0)
+            connection.sendall(answer(int.from_bytes(frame[4:8], "big"), frame[-REST_BYTES:]))
+
+    with hostile_peer(echo_with_new_keys, tls=server_context()) as keeper:
+        connection = await connected(keeper.port, TlsEnds.made().stream())
+        bodies = [bytes([at]) * REST_BYTES for at in range(40)]
         answers = [ask(connection, body) for body in bodies]
         for body, answered in zip(bodies, answers, strict=True):
             assert bytes(await answered) == body

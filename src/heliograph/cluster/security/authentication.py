@@ -24,7 +24,7 @@ from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode
 
 MOST_ROUNDS = 10  # Kerberos takes three
-MOST_TOLD = 300  # characters of what a broker says about a refusal
+MOST_TOLD = 300  # characters of what a broker says
 BROKERS_LOG = "see the broker's log"
 _BEFORE_FRAMES = "SASL needs brokers of Kafka 1.0 or later"
 
@@ -47,7 +47,7 @@ async def _exchange(line: Line, exchange: SaslExchange, timeout_ms: int) -> int:
         request = SaslAuthenticateRequest(auth_bytes=words)
         answer = await call(line, request, SaslAuthenticateResponse, timeout_ms=timeout_ms)
         if answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED:
-            raise exchange.refused((answer.error_message or "authentication failed")[:MOST_TOLD])
+            raise exchange.refused(_quoted(answer.error_message or "authentication failed"))
         if answer.error_code:
             raise SecurityFailed(
                 f"SaslAuthenticate: {ErrorCode.name_of(answer.error_code)}", hint=BROKERS_LOG
@@ -66,7 +66,7 @@ async def _agree(line: Line, mechanism: SaslMechanism, timeout_ms: int) -> None:
     request = SaslHandshakeRequest(mechanism=mechanism.value)
     answer = await call(line, request, SaslHandshakeResponse, timeout_ms=timeout_ms)
     if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-        offered = ", ".join(map(str, answer.mechanisms or ())) or "none"
+        offered = _quoted(", ".join(map(str, answer.mechanisms or ()))) or "none"
         raise SecurityFailed(
             f"{line.address} does not take {mechanism.value}; it offers {offered}",
             hint=f"set sasl.mechanism to one of {offered}",
@@ -79,3 +79,8 @@ async def _agree(line: Line, mechanism: SaslMechanism, timeout_ms: int) -> None:
     if answer.error_code:
         code = ErrorCode.name_of(answer.error_code)
         raise SecurityFailed(f"{line.address} SaslHandshake: {code}", hint=BROKERS_LOG)
+
+
+def _quoted(told: str) -> str:
+    """As much of a stranger's words as a line of a log can bear, and nothing that a terminal would obey."""
+    return "".join(each if each.isprintable() else "?" for each in told[:MOST_TOLD])

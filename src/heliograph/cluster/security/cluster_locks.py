@@ -19,7 +19,7 @@ from heliograph.cluster.security.fingerprint import fingerprint
 from heliograph.cluster.security.mechanisms import SaslExchange, exchange_for
 from heliograph.cluster.security.settings import SaslSettings, Security
 from heliograph.cluster.security.tls_stream import TlsStream
-from heliograph.model.errors import HeliographError
+from heliograph.model.errors import HeliographError, SecurityUnusable
 
 if TYPE_CHECKING:
     from heliograph.cluster.security.tls_context import TlsContexts
@@ -56,6 +56,14 @@ class ClusterLocks:
             )  # 65 ms that plain text need not wait for
 
             self._contexts = TlsContexts(security.tls)
+
+    @property
+    def problem(self) -> SecurityUnusable | None:
+        """Why a file that has changed is not in use, where nothing else fails for that."""
+        found = self._contexts.problem if self._contexts is not None else None
+        if found is None:
+            return None
+        return SecurityUnusable(f"{found.message}; what it held before stays in use", hint=found.hint)
 
     async def tls(self, host: str) -> TlsStream | None:
         """For a new connection to this host; None: in plain text."""

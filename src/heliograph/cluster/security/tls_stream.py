@@ -23,6 +23,10 @@ ROOM_BYTES = 1 << 18  # as much as a socket gives at once; smaller ones cost mor
 # What a handshake takes at most. OpenSSL refuses a chain of certificates above 100 KB by itself; this is for peers that
 # say nothing wrong, and never come to an end.
 HANDSHAKE_LIMIT_BYTES = 1 << 20
+# What TLS may say by itself on one connection: our side of the handshake, and an answer of some 30 bytes whenever the
+# peer wants new keys. Java's brokers want them after 2^37 bytes. Who asks without end, and does not read our answers,
+# would fill our memory with them.
+OWN_WORDS_LIMIT_BYTES = 1 << 18
 
 Buffer = bytes | bytearray | memoryview
 
@@ -46,6 +50,7 @@ class TlsStream:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
         self._received_bytes = 0
+        self._own_bytes = 0
         self._has_heard = False
         self.has_begun = False
         self.is_ready = False
@@ -107,4 +112,12 @@ class TlsStream:
 
     def own_words(self) -> bytes:
         """What TLS has to say by itself, to be sent behind all that was sealed before: nothing, nearly always."""
-        return self._outgoing.read() if self._outgoing.pending else b""
+        if not self._outgoing.pending:
+            return b""
+        words = self._outgoing.read()
+        self._own_bytes += len(words)
+        if self._own_bytes > OWN_WORDS_LIMIT_BYTES:
+            raise SecurityFailed(
+                "the peer asks for new TLS keys without end", hint="is this the port of a Kafka broker?"
+            )
+        return words
