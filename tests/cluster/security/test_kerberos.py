@@ -21,7 +21,7 @@ from tests.support.kdc import Kdc, why_no_kdc, why_no_other_clock
 from tests.support.kerberos_acceptor import INTEGRITY, NO_LAYER, Acceptor, Refused
 from tests.support.kerberos_realm import Realm, Realms, authenticate
 
-pytestmark = pytest.mark.skipif(bool(why_no_kdc()), reason=why_no_kdc())
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_no_kdc()), reason=why_no_kdc())]
 
 SHORT_LIFE_S = 4
 KERBEROS_PAGE = Path(__file__).parents[3] / "docs" / "KERBEROS.md"
