@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
 
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.empty_transactions import FillProducer
@@ -137,6 +138,14 @@ class SimTarget(Questions):
         leader, label = self.leader(marker.where), marker.label
         asked = EndMarker(label.producer_id, label.producer_epoch, label.coordinator_epoch)
         return Wanted(marker.where, asked, leader.epoch if leader is not None else -1)
+
+    async def first_since(self, where: TopicPartition, time_ms: int) -> NoReturn:
+        """Asked amid a build: no world has any."""
+        raise AssertionError(f"{where} is built, with records of {time_ms}")
+
+    async def segment_end(self, where: TopicPartition, offset: int) -> NoReturn:
+        """Asked amid a build: no world has any."""
+        raise AssertionError(f"{where} is built at {offset}")
 
     async def delete_records(self, where: TopicPartition, before_offset: int) -> None:
         """Answered when all followers that are up have done it, too, or after the request timeout."""
