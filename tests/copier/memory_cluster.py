@@ -433,7 +433,7 @@ class MemoryLine:
         if error is not None:
             return ProducedPartition(*where, error, -1, -1, "")
         appended = cluster.logs[where].append(memoryview(bytearray(batch)))
-        time_ms = 1 if where.topic in cluster.stamps else -1
+        time_ms = 1 if where.topic in cluster.stamps else appended.time_ms
         return ProducedPartition(*where, appended.error, appended.base_offset, 0, "", time_ms)
 
 

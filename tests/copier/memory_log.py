@@ -26,8 +26,11 @@ class Stored(NamedTuple):
 
 
 class Appended(NamedTuple):
+    """`time_ms`: of a duplicate, that of the batch that is there, as brokers answer."""
+
     error: int
     base_offset: int
+    time_ms: int = -1
 
 
 @dataclass(slots=True)
@@ -161,7 +164,9 @@ class MemoryLog:
         if known is not None:
             for seen_first, seen_last, base_offset in known.batches:
                 if (seen_first, seen_last) == (first, last):
-                    return Appended(ErrorCode.NONE, base_offset)
+                    there = self.holding(base_offset)
+                    time_ms = there.header.max_timestamp if there is not None else -1
+                    return Appended(ErrorCode.NONE, base_offset, time_ms)
             if first != (known.last_sequence + 1) % SEQUENCES:
                 return Appended(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
         else:

@@ -213,7 +213,7 @@ def test_a_record_that_is_too_large_stops_the_partition_once_all_before_it_is_th
 
 def test_a_record_that_is_left_out_is_told_and_gets_a_marker_of_its_own(kernels: Kernels) -> None:
     copy = building(build_to=20, max_batch_bytes=200, policy=SKIP)
-    give(copy, holed(0, [1], 3), batch(4, value_bytes=300), holed(5, [1], 4), batch(20))
+    give(copy, holed(0, [1], 3), batch(4, value_bytes=300), holed(5, [1], 4, codec=GZIP), batch(20))
     assert take(copy).end.target == 4
     assert copy.peek() is None
     [told] = copy.take_notices()
@@ -230,6 +230,7 @@ def test_a_record_that_is_left_out_is_told_and_gets_a_marker_of_its_own(kernels:
     append = take(copy)
     assert (append.start.target, append.start.sequence, append.end.target) == (5, 4, 19)
     assert held(kernels, append) == [6]
+    assert read_header(append.batch).attributes == GZIP  # what is behind it is taken for what it is
 
 
 def test_a_record_that_is_left_out_is_not_read_as_a_hole_by_its_successor() -> None:

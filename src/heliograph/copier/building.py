@@ -90,6 +90,7 @@ class Building:
             self._date(now_ms)  # seldom: each time is the beginning of a segment
         if start.source == self._left_out:
             return []  # a marker is next
+        waiting.taken_to(start.source)  # a record that was left out, and its batch with it
         made = self._make(waiting, start, aim_bytes, most_bytes)
         if isinstance(made, Append):
             self.ready = made
