@@ -139,11 +139,12 @@ class Faults:
         if not self._draw():
             return await self._write(node, markers, permit)
         if self._chance.random() < 0.5 and permit():
-            self._later(lambda: [self._mark(each) for each in markers])
+            self._later(self._mark, markers)
         raise Disconnected("the broker is gone")
 
-    def _mark(self, marker: Marker) -> None:
-        self._it.target.logs[marker.where].write_marker(marker.label)
+    def _mark(self, markers: Sequence[Marker]) -> None:
+        for marker in markers:
+            self._it.target.logs[marker.where].write_marker(marker.label)
 
     async def lose_answers(self) -> None:
         """Of what is sent while the brokers stand still."""
