@@ -10,6 +10,7 @@ from heliograph.cluster.batch_target import FOLLOWERS_WAIT_MS
 from heliograph.cluster.bootstrap_servers import format_servers
 from heliograph.cluster.flight import CAREFUL_UNACKNOWLEDGED_MS, flight_s
 from heliograph.cluster.properties import parse_properties, property_problems
+from heliograph.cluster.security.settings import NO_SECURITY, Security, SecurityProtocol, TlsSettings
 from heliograph.model.errors import ConfigError
 
 MINIMAL = {"bootstrap.servers": "127.0.0.1:9092"}
@@ -76,8 +77,8 @@ def test_an_unknown_property_suggests_the_nearest() -> None:
         ("auto.offset.reset", "start"),
         ("key.serializer", "batches are copied"),
         ("linger.ms", "never lingers"),
-        ("sasl.jaas.config", "not built yet"),
-        ("ssl.truststore.location", "not built yet"),
+        ("metrics.recording.level", "not built yet"),
+        ("ssl.provider", "OpenSSL"),
     ],
 )
 def test_a_known_property_that_is_not_honoured_is_refused_with_the_reason(name: str, reason: str) -> None:
@@ -86,11 +87,19 @@ def test_a_known_property_that_is_not_honoured_is_refused_with_the_reason(name: 
     assert "anything" not in problem
 
 
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
-def test_a_security_protocol_that_is_not_built_is_refused(protocol: str) -> None:
-    assert problems_of(security_protocol=protocol) == (
-        f"security.protocol: {protocol} is not built yet, only PLAINTEXT is",
-    )
+def test_what_the_properties_say_of_security_is_one_value() -> None:
+    properties = parse_properties(MINIMAL | {"security.protocol": "SSL", "ssl.protocol": "TLSv1.2"})
+    tls = TlsSettings(protocols=("TLSv1.2",))
+    assert properties.security == Security(protocol=SecurityProtocol.SSL, tls=tls)
+    assert parse_properties(MINIMAL).security == NO_SECURITY
+
+
+def test_what_is_missing_is_told_of_a_full_set_only() -> None:
+    partial = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+    assert property_problems(partial) == []
+    with pytest.raises(ConfigError) as caught:
+        parse_properties(MINIMAL | partial)
+    assert [problem.split(":")[0] for problem in caught.value.problems] == ["sasl.jaas.config"]
 
 
 @pytest.mark.parametrize("text", ["1_000", "1.5", " 1", "", "0x10", "9" * 30])

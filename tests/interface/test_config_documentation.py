@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from heliograph.cluster.properties import HONOURED, ClientProperties
-from heliograph.cluster.security.settings import NO_SECURITY
+from heliograph.cluster.security.security_properties import SECURITY_DEFAULTS
 from heliograph.interface.config.schema import Document, LinkSection, SparkSection, TopicSection
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ def test_every_key_of_the_config_is_documented(section: type[BaseModel]) -> None
 
 def test_every_honoured_kafka_property_is_documented_with_its_default() -> None:
     defaults = {field.name.replace("_", "."): str(field.default) for field in fields(ClientProperties)}
-    defaults |= {"security.protocol": str(NO_SECURITY.protocol)}
+    defaults |= SECURITY_DEFAULTS
     for name in HONOURED:
         default = f"`{defaults[name]}`" if defaults[name] else "none"
         assert DOCUMENTED[name] == ("required" if name == "bootstrap.servers" else default)

@@ -269,6 +269,14 @@ def test_topics_may_be_one_string_with_commas() -> None:
             "topics: a, producer: {bootstrap.servers: 'a:1'}",
             "producer.bootstrap.servers: belongs to the cluster",
         ),
+        (
+            "topics: a, consumer: {security.protocol: SSL}",
+            "consumer.security.protocol: belongs to the cluster",
+        ),
+        (
+            "topics: a, consumer: {ssl.protocol: TLSv1.2}",
+            "consumer.ssl.protocol: has no effect with security",
+        ),
         ("topics: a, consumer: {fetch.max.wait.ms: 30001}", "consumer.fetch.max.wait.ms: 30001 is above"),
         ("topics: a, producer: {request.timeout.ms: 1}", "producer.request.timeout.ms: 1 is below 1000"),
     ],
@@ -276,6 +284,26 @@ def test_topics_may_be_one_string_with_commas() -> None:
 def test_a_bad_link_has_exactly_its_problem(keys: str, problem: str) -> None:
     (found,) = problems_of(CLUSTERS + f"\nlinks: {{l: {{source: sf, target: nyc, {keys}}}}}")
     assert found.startswith(f"links.l.{problem}")
+
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required username=a password=b;"
+GUARDED = """
+clusters:
+  sf:  {bootstrap.servers: "a:1", security.protocol: SASL_SSL, sasl.mechanism: PLAIN}
+  nyc: {bootstrap.servers: "b:1"}
+"""
+
+
+def test_a_user_that_neither_a_cluster_nor_its_link_names_is_told_once() -> None:
+    both = "links: {l: {source: sf, target: nyc, topics: a}, m: {source: sf, target: nyc, topics: b}}"
+    (problem,) = problems_of(GUARDED + both)
+    assert problem.startswith("clusters.sf.sasl.jaas.config: required for sasl.mechanism=PLAIN")
+
+
+def test_a_link_may_have_a_user_of_its_own() -> None:
+    consumer = f'consumer: {{sasl.jaas.config: "{PLAIN}"}}'
+    settings = load(GUARDED + f"links: {{l: {{source: sf, target: nyc, topics: a, {consumer}}}}}")
+    assert settings.source_properties(settings.links[0])["sasl.jaas.config"] == PLAIN
 
 
 SIDES = """

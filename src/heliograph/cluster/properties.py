@@ -14,6 +14,13 @@ from typing import Any
 
 from heliograph.cluster.bootstrap_servers import Address, parse_servers
 from heliograph.cluster.refused_properties import refusal
+from heliograph.cluster.security.security_properties import (
+    SECURITY_NAMES,
+    is_about_security,
+    missing_security,
+    parse_security,
+    security_problems,
+)
 from heliograph.cluster.security.settings import NO_SECURITY, Security
 from heliograph.model.errors import ConfigError
 
@@ -51,7 +58,7 @@ class ClientProperties:
 _PLAIN_NAMES = tuple(
     field.name.replace("_", ".") for field in fields(ClientProperties) if field.name != "security"
 )
-HONOURED = (*_PLAIN_NAMES, "security.protocol")
+HONOURED = (*_PLAIN_NAMES, *SECURITY_NAMES)
 SOURCE_ONLY = frozenset({"broker.version.fallback", *(name for name in HONOURED if "fetch" in name)})
 TARGET_ONLY = frozenset({"max.request.size", "max.in.flight.requests.per.connection"})
 
@@ -84,14 +91,14 @@ _RANGES = {
 
 def parse_properties(properties: Mapping[str, str]) -> ClientProperties:
     """The typed value, or a ConfigError with all problems, each `name: what is wrong`."""
-    problems = property_problems(properties)
+    problems = property_problems(properties) + missing_security(properties)
     if "bootstrap.servers" not in properties:
         problems.insert(0, "bootstrap.servers: required: at least one host:port")
     if problems:
         raise ConfigError(problems, hint="docs/CONFIG.md lists the Kafka properties that are honoured")
     plain = ((name, text) for name, text in properties.items() if name in _PLAIN_NAMES)
     values: dict[str, Any] = {name.replace(".", "_"): _value(name, text) for name, text in plain}
-    return ClientProperties(**values)
+    return ClientProperties(**values, security=parse_security(properties))
 
 
 def property_problems(properties: Mapping[str, str]) -> list[str]:
@@ -99,11 +106,13 @@ def property_problems(properties: Mapping[str, str]) -> list[str]:
     problems: list[str] = []
     values: dict[str, Any] = {}
     for name, text in properties.items():
+        if is_about_security(name):
+            continue
         try:
             values[name] = _value(name, text)
         except ValueError as error:
             problems.append(f"{name}: {error}")
-    return problems + _contradictions(values)
+    return problems + _contradictions(values) + security_problems(properties)
 
 
 def _value(name: str, text: str) -> str | int | tuple[Address, ...]:
@@ -111,8 +120,6 @@ def _value(name: str, text: str) -> str | int | tuple[Address, ...]:
         raise ValueError(_why_not(name))
     if name == "bootstrap.servers":
         return parse_servers(text)
-    if name == "security.protocol":
-        return _protocol(text)
     if name == "client.id":
         return text
     if name == "broker.version.fallback":
@@ -136,14 +143,6 @@ def _why_not(name: str) -> str:
         return f"not honoured: {reason}" if reason != "not built yet" else reason
     close = get_close_matches(name, HONOURED, n=1)
     return "unknown property" + (f"; did you mean {close[0]}?" if close else "")
-
-
-def _protocol(text: str) -> str:
-    if text == "PLAINTEXT":
-        return text
-    if text in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-        raise ValueError(f"{text} is not built yet, only PLAINTEXT is")
-    raise ValueError(f"{text!r} is not a security protocol; PLAINTEXT is the one that is built")
 
 
 def _release(text: str) -> str:

@@ -1,6 +1,6 @@
 """Kafka client properties that we know and do not honour, each with the reason a user is told.
 
-Owns the reasons. Must not know the honoured ones (properties.py).
+Owns the reasons. Must not know the honoured ones (properties.py), nor what is about security (security/).
 """
 
 from __future__ import annotations
@@ -57,11 +57,9 @@ _REASONS = {
     "metadata.recovery.strategy": _NOT_BUILT,
     "bootstrap.controllers": "a mirror talks to brokers: set bootstrap.servers",
 }
-_PREFIX_REASONS = {"sasl.": _NOT_BUILT, "ssl.": _NOT_BUILT, "security.": _NOT_BUILT, "metrics.": _NOT_BUILT}
+_METRICS = "metrics."
 
 
 def refusal(name: str) -> str | None:
     """Why this known Kafka property is refused; None for one that we do not know."""
-    if name in _REASONS:
-        return _REASONS[name]
-    return next((reason for prefix, reason in _PREFIX_REASONS.items() if name.startswith(prefix)), None)
+    return _NOT_BUILT if name.startswith(_METRICS) else _REASONS.get(name)

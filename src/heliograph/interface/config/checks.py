@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from heliograph.cluster.properties import SOURCE_ONLY, TARGET_ONLY, property_problems
+from heliograph.cluster.security.security_properties import missing_security
 from heliograph.interface.config.problems import Place, Problem, did_you_mean
 
 
@@ -19,6 +20,7 @@ def check_document(tree: dict[str, Any]) -> list[Problem]:
     problems = [problem for name in clusters for problem in _cluster(name, clusters[name])]
     for name in clusters:
         problems.extend(_one_sided(name, _texts(clusters[name]), list(links.values())))
+        problems.extend(_missing(name, _texts(clusters[name]), list(links.values())))
     for name, link in links.items():
         problems.extend(_link(("links", name), link, clusters))
     return problems + list(_spark_conf(_texts(_mapping(tree.get("spark")).get("conf"))))
@@ -31,6 +33,19 @@ def _cluster(name: str, properties: Any) -> Iterator[Problem]:
     if "bootstrap.servers" not in properties:
         yield Problem((*place, "bootstrap.servers"), "required: at least one host:port")
     yield from _properties(place, _texts(properties), {})
+
+
+def _missing(name: str, properties: dict[str, str], links: list[dict[str, Any]]) -> Iterator[Problem]:
+    """What no override of a link gives either: a cluster may leave who it is to each of its links."""
+    overrides = [
+        _texts(link.get(key))
+        for link in links
+        for side, key in (("source", "consumer"), ("target", "producer"))
+        if link.get(side) == name
+    ]
+    found = [missing_security(properties | each) for each in overrides or [{}]]
+    for problem in dict.fromkeys(each for some in found for each in some):
+        yield _problem(("clusters", name), problem)
 
 
 def _one_sided(name: str, properties: dict[str, str], links: list[dict[str, Any]]) -> Iterator[Problem]:
@@ -66,7 +81,7 @@ def _link(place: Place, link: dict[str, Any], clusters: dict[str, Any]) -> Itera
 def _misplaced(place: Place, overrides: dict[str, str], misplaced: frozenset[str]) -> Iterator[Problem]:
     other = "producer" if place[-1] == "consumer" else "consumer"
     for name in overrides:
-        if name in ("bootstrap.servers", "cluster.id"):
+        if name in ("bootstrap.servers", "cluster.id", "security.protocol"):
             yield Problem((*place, name), "belongs to the cluster; name another cluster instead")
         elif name in misplaced:
             yield Problem((*place, name), f"has no effect here; set it under {other}")
@@ -77,8 +92,13 @@ def _properties(place: Place, properties: dict[str, str], inherited: dict[str, s
     known = set(property_problems(inherited))
     for problem in property_problems({**inherited, **properties}):
         if problem not in known:
-            name, _, what = problem.partition(": ")
-            yield Problem((*place, name), what)
+            yield _problem(place, problem)
+
+
+def _problem(place: Place, problem: str) -> Problem:
+    """Of a property, told as `name: what is wrong`."""
+    name, _, what = problem.partition(": ")
+    return Problem((*place, name), what)
 
 
 def _spark_conf(conf: dict[str, str]) -> Iterator[Problem]:
