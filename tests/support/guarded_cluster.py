@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -83,7 +83,7 @@ def pasted(text: str) -> frozenset[Grant]:
 
 
 def _granted_by(line: str) -> Iterator[Grant]:
-    words = shlex.split(line.rstrip(")"), comments=True)
+    words = shlex.split(line, comments=True)
     assert words[3:6] == ["--add", "--allow-principal", US], line
     prefixed = words[-2:] == ["--resource-pattern-type", "prefixed"]
     pairs = list(pairwise(words))
@@ -129,6 +129,18 @@ class Guarded:
             yield
         finally:
             self._set(before)
+
+    def topics(self) -> frozenset[str]:
+        return frozenset(self._admin.list_topics(timeout=TIMEOUT_S).topics)
+
+    def delete_topics(self, names: Collection[str]) -> None:
+        if not names:
+            return
+        self._await(self._admin.delete_topics(list(names)))
+        deadline = time.monotonic() + TIMEOUT_S
+        while self.topics() & set(names):
+            assert time.monotonic() < deadline, f"{names} are still there"
+            time.sleep(POLL_S)
 
     def _set(self, wanted: frozenset[AclBinding]) -> None:
         gone, new = self._granted - wanted, wanted - self._granted

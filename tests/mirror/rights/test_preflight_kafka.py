@@ -225,7 +225,7 @@ def test_without_rights_to_our_topics_a_run_says_so_once_and_with_them_its_event
     _allow_own_topics(guarded)
     assert not [each for each in check(source, target, ["evented"], **link) if OWN_PREFIX in each.message]
     assert Event.NO_LEDGER not in asyncio.run(_tell(target, "heard")).counts
-    assert asyncio.run(_events(target)) == ["heard"]
+    assert {"heard", "unheard"} & set(asyncio.run(_events(target))) == {"heard"}
 
 
 async def _tell(bootstrap: str, message: str) -> Outbox:
