@@ -32,7 +32,7 @@ from heliograph.model.errors import (
 )
 from heliograph.model.events import Event, Trouble
 from heliograph.model.occurrence import of_stop, of_trouble
-from heliograph.model.settings import Settings, SparkSettings
+from heliograph.model.settings import Caution, Settings, SparkSettings
 from heliograph.model.states import PartitionState, StopReason
 
 from .observed import (
@@ -242,6 +242,19 @@ def test_a_plan_that_fails_gives_spark_up() -> None:
         asyncio.run(mirror_of(FakeClusters(ConfigError(["a circle"])), lanes).run())
     assert lanes.closed.is_set()
     assert lanes.started == 0
+
+
+async def test_what_the_config_protects_too_little_is_told_before_a_cluster_is_reached() -> None:
+    caution = Caution(code=Event.INSECURE, message="hosts are not checked", hint="check them")
+    run = mirror_of(
+        FakeClusters(snapshot(), hangs="connect"), settings=replace(SETTINGS, cautions=(caution,))
+    )
+    running = asyncio.create_task(run.run())
+    await until(lambda: bool(run.outbox.last))
+    run.stop()
+    await running
+    (told,) = run.outbox.last
+    assert (told.code, told.message, told.hint) == (caution.code, caution.message, caution.hint)
 
 
 async def test_a_run_with_nothing_to_copy_gives_spark_up() -> None:

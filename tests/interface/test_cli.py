@@ -15,10 +15,18 @@ import typer
 import yaml
 
 from heliograph import __version__
+from heliograph.cluster.properties import HONOURED, OF_CLUSTER
 from heliograph.interface.cli import main as cli
 from heliograph.interface.cli import version
 from heliograph.interface.config.example import EXAMPLE
 from heliograph.model.errors import ClusterUnreachable
+
+INSECURE = """
+clusters:
+  sf:  {bootstrap.servers: "a:1", security.protocol: SSL, ssl.endpoint.identification.algorithm: ""}
+  nyc: {bootstrap.servers: "b:1"}
+links: {l: {source: sf, target: nyc, topics: a}}
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -115,11 +123,29 @@ def test_problems_can_be_had_as_json(tmp_path: Path, capsys: pytest.CaptureFixtu
     }
 
 
+def test_what_a_valid_config_protects_too_little_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "heliograph.yaml").write_text(INSECURE)
+    assert run("config", "validate") == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("warning: cluster 'sf': ssl.endpoint.identification.algorithm is empty")
+    assert shown[1] == "heliograph.yaml is valid: clusters sf, nyc; links l"
+    assert run("config", "validate", "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["valid"]
+    assert [f"warning: {each}" for each in report["warnings"]] == shown[:1]
+
+
 def test_the_schema_knows_the_keys_of_the_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("config", "schema") == 0
     schema = json.loads(capsys.readouterr().out)
     assert {"clusters", "links", "lanes", "spark"} <= set(schema["properties"])
     assert schema["additionalProperties"] is False
+    cluster = schema["properties"]["clusters"]["additionalProperties"]
+    assert set(cluster["properties"]) == {"properties_file", *HONOURED}
+    link = schema["$defs"]["LinkSection"]["properties"]["consumer"]
+    assert set(link["properties"]) == set(HONOURED) - OF_CLUSTER
     pattern = schema["$defs"]["LinkSection"]["properties"]["start"]["pattern"]
     for start in ("earliest", "latest", "-7d", "2026-01-31", "2026-01-31T12:00:00Z"):
         assert re.search(pattern, start)

@@ -17,7 +17,6 @@ from heliograph.cluster.properties import SOURCE_ONLY, TARGET_ONLY
 from heliograph.interface.config import yaml_text
 from heliograph.interface.config.example import EXAMPLE
 from heliograph.interface.config.location import find_config
-from heliograph.interface.config.properties_file import parse_properties_text
 from heliograph.interface.config.schema import TopicSection
 from heliograph.interface.config_file import load_settings, read_settings, topic_policy
 from heliograph.model.errors import ConfigError, UsageError
@@ -471,10 +470,3 @@ def test_a_missing_config_names_the_places_looked_at(tmp_path: Path, monkeypatch
         find_config(environment={})
     assert "$HELIOGRAPH_CONFIG is not set" in caught.value.message
     assert str(tmp_path / "heliograph.yaml") in caught.value.message
-
-
-def test_a_properties_file_is_read_as_java_reads_it() -> None:
-    text = "! note\n\na=1\nb : 2\nc 3\n  d\\:e = \\u0041\\tx\nf=\\\\\ng=a=b\nh\n"
-    assert parse_properties_text(text) == {
-        "a": "1", "b": "2", "c": "3", "d:e": "A\tx", "f": "\\", "g": "a=b", "h": "",
-    }  # fmt: skip

@@ -12,10 +12,12 @@ from heliograph.cluster.grants import Right
 from heliograph.controller.gap_filling import GapFilling, GapWay
 from heliograph.controller.plan import plan
 from heliograph.interface.cli.plan import document_of, table_of
+from heliograph.model.events import Event
 from heliograph.model.fill_rate import FillRate
 from heliograph.model.fill_way import FillWay
 from heliograph.model.link import Link
 from heliograph.model.policy import DEFAULT_POLICY, OnLoss, TopicPolicy
+from heliograph.model.settings import Caution
 from tests.controller.observed import LINK, snapshot, source_sight, source_topic, target_topic
 
 SKIPPING = replace(DEFAULT_POLICY, on_loss=OnLoss.CONTINUE)
@@ -132,3 +134,10 @@ def test_a_partition_that_is_aligned_says_to_where_and_counts_no_fillers() -> No
     (aligned,) = [line for line in text.splitlines() if "align to 12,345" in line]
     assert "create, align to 12,345, copy" in aligned
     assert " 55 " in aligned
+
+
+def test_what_the_config_protects_too_little_comes_first_among_the_warnings() -> None:
+    caution = Caution(code=Event.INSECURE, message="hosts are not checked", hint="check them")
+    planned = replace(plan([snapshot(source_topic())]), warnings=("another",))
+    document = document_of(planned, [LINK], {LINK.name: BY_MARKERS}, [caution])
+    assert document["warnings"] == ["hosts are not checked (hint: check them)", "another"]

@@ -60,6 +60,7 @@ _PLAIN_NAMES = tuple(
 )
 HONOURED = (*_PLAIN_NAMES, *SECURITY_NAMES)
 SOURCE_ONLY = frozenset({"broker.version.fallback", *(name for name in HONOURED if "fetch" in name)})
+OF_CLUSTER = frozenset({"bootstrap.servers", "cluster.id", "security.protocol"})  # the same whoever asks it
 TARGET_ONLY = frozenset({"max.request.size", "max.in.flight.requests.per.connection"})
 
 # A healthy broker may take some hundred milliseconds to answer an append: it waits for followers. An append that is not

@@ -48,7 +48,7 @@ _REASONS = {
     "allow.auto.create.topics": "always off: the controller creates target topics",
     "exclude.internal.topics": "always on: internal topics are left out",
     "metric.reporters": "a Java class cannot be loaded here",
-    "properties_file": _NOT_BUILT,  # a key of ours, among Kafka's
+    "properties_file": "a key of the cluster, not of a link",  # ours, among Kafka's
     "client.rack": _NOT_BUILT,
     "client.dns.lookup": _NOT_BUILT,
     "socket.connection.setup.timeout.max.ms": _NOT_BUILT,

@@ -169,6 +169,8 @@ class Mirror:
             doing.result()
 
     async def _begin(self) -> None:
+        for caution in self.settings.cautions:
+            self.outbox.tell(caution.code, caution.message, hint=caution.hint)
         await self._clusters.connect()
         self._times.reached(Step.CONNECTED)
         self._writer = self._clusters.event_writer(self.outbox)

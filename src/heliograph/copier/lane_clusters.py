@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from heliograph.cluster.batch_source import BatchSource
 from heliograph.cluster.batch_target import BatchTarget
@@ -20,13 +20,13 @@ from heliograph.copier.workers import LaneLink
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkClusters:
-    """A link as a lane is sent it: two clusters by name, with the properties to use for each."""
+    """A link as a lane is sent it: two clusters by name, with the properties to use for each, secrets and all."""
 
     link: str
     source: str
     target: str
-    source_properties: Mapping[str, str]
-    target_properties: Mapping[str, str]
+    source_properties: Mapping[str, str] = field(repr=False)
+    target_properties: Mapping[str, str] = field(repr=False)
 
 
 class LaneClusters:

@@ -1,19 +1,23 @@
 """heliograph.yaml to frozen settings: all problems at once, or none.
 
-Owns the order: YAML, references, shape, checks, values. Everything inward gets `model.settings.Settings`
-and never sees YAML or pydantic.
+Owns the order: YAML, references, properties files, shape, checks, values. Everything inward gets
+`model.settings.Settings` and never sees YAML or pydantic.
 
-    text ─▶ parse_yaml ─▶ resolve ─┬▶ check_shape ────┬─▶ Settings, or ConfigError with every problem
-                                   └▶ check_document ─┘
+    text ─▶ parse_yaml ─▶ resolve ─▶ merge_files ─┬▶ check_shape ────┬─▶ Settings, or ConfigError with every problem
+                                                  └▶ check_document ─┘
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from heliograph.interface.config.checks import check_document
+from heliograph.interface.config.clear_secrets import cautions_about, clear_secrets
+from heliograph.interface.config.cluster_files import merge_files
+from heliograph.interface.config.cluster_security import weak_clusters, with_absolute_paths
 from heliograph.interface.config.location import find_config
 from heliograph.interface.config.problems import Place, Problem
 from heliograph.interface.config.references import resolve
@@ -37,20 +41,27 @@ def read_settings(path: Path, *, environment: Mapping[str, str] = os.environ) ->
     except UnicodeDecodeError:
         hint = f"save it as UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8 {path} > utf8.yaml"
         raise UsageError(f"cannot read {path}: it is not UTF-8 text", hint=hint) from None
-    return load_settings(text, name=str(path), environment=environment)
+    return load_settings(text, name=str(path), path=path, environment=environment)
 
 
-def load_settings(text: str, *, name: str, environment: Mapping[str, str] = os.environ) -> Settings:
-    """Settings from YAML text; `name` is what errors call the file."""
+def load_settings(
+    text: str, *, name: str, path: Path | None = None, environment: Mapping[str, str] = os.environ
+) -> Settings:
+    """Settings from YAML text; `name` is what errors call the file. `path`: where it is; relative paths in it begin at
+    its directory, or at the working directory if it is nowhere."""
     tree = parse_yaml(text, name=name)
     if not isinstance(tree, dict):
         raise ConfigError([f"{name}: expected a mapping with clusters and links"], hint=_hint(name))
-    resolved, unresolved = resolve(tree, environment)
-    document, misshapen = check_shape(resolved)
-    problems = _once_per_place(unresolved, misshapen, check_document(resolved))
+    directory = Path.cwd() / path.parent if path is not None else Path.cwd()
+    resolved, unresolved = resolve(tree, environment, directory)
+    merged = merge_files(resolved, directory)
+    document, misshapen = check_shape(merged.tree)
+    problems = merged.told(_once_per_place(unresolved, misshapen, check_document(merged.tree)))
     if problems or document is None:
         raise ConfigError([str(problem) for problem in problems], hint=_hint(name))
-    return _settings(document)
+    settings = with_absolute_paths(_settings(document), directory)
+    in_clear = cautions_about(path, list(clear_secrets(tree))) if path is not None else []
+    return replace(settings, cautions=(*in_clear, *merged.cautions, *weak_clusters(settings)))
 
 
 def _once_per_place(*findings: list[Problem]) -> list[Problem]:

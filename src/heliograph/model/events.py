@@ -50,6 +50,7 @@ class Event(StrEnum):
     TOPIC_MISSING = "topic_missing"
     CLUSTER_AWAY = "cluster_away"
     PLAN_WARNING = "plan_warning"
+    INSECURE = "insecure"
     CONTROL_LINE = "control_line"
     STOOD_STILL = "stood_still"
     NOT_DRAINED = "not_drained"

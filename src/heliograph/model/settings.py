@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from heliograph.model.events import Event
 from heliograph.model.link import Link
 
 MIB = 1024 * 1024
@@ -25,14 +26,28 @@ class SparkSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Caution:
+    """Something in a config that works, and that an operator should know of."""
+
+    code: Event
+    message: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.message} (hint: {self.hint})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """`clusters` maps a cluster's name to its Kafka client properties; `lanes` None is auto."""
+    """`clusters` maps a cluster's name to its Kafka client properties; `lanes` None is auto. `cautions`: what was found
+    when they were read; whatever uses them tells it."""
 
     clusters: Mapping[str, Mapping[str, str]] = field(repr=False, hash=False)
     links: tuple[Link, ...]
     lanes: int | None = None
     lane_memory_bytes: int = DEFAULT_LANE_MEMORY_BYTES
     spark: SparkSettings = field(default_factory=SparkSettings)
+    cautions: tuple[Caution, ...] = ()
 
     def source_properties(self, link: Link) -> dict[str, str]:
         """Client properties for reading from the link's source."""

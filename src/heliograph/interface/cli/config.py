@@ -59,6 +59,7 @@ def validate(
         output.emit(_report(str(found), error.problems), form, str)
         raise typer.Exit(error.exit_code) from None
     report = _report(str(found), ()) | {
+        "warnings": list(map(str, settings.cautions)),
         "clusters": list(settings.clusters),
         "links": [link.name for link in settings.links],
     }
@@ -76,9 +77,9 @@ def _report(path: str, problems: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _sentence(report: dict[str, Any]) -> str:
-    return (
-        f"{report['config']} is valid: clusters {_names(report['clusters'])}; links {_names(report['links'])}"
-    )
+    clusters, links = _names(report["clusters"]), _names(report["links"])
+    warnings = [f"warning: {each}" for each in report["warnings"]]
+    return "\n".join([*warnings, f"{report['config']} is valid: clusters {clusters}; links {links}"])
 
 
 def _names(names: list[str]) -> str:

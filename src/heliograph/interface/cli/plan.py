@@ -22,7 +22,7 @@ from heliograph.model.hints import hint_for
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.policy import LinkPolicy
-from heliograph.model.settings import Settings
+from heliograph.model.settings import Caution, Settings
 
 if TYPE_CHECKING:
     from heliograph.controller.gap_filling import GapFilling
@@ -77,13 +77,15 @@ async def _planned(settings: Settings) -> dict[str, Any]:
             begun.todo, warnings=(*begun.todo.warnings, *(each for some in groups for each in some))
         )
         gaps = {s.link.name: s.gaps.with_measured(recorded[s.link.name].rate(s.link.name)) for s in snapshots}
-        return document_of(planned, settings.links, gaps)
+        return document_of(planned, settings.links, gaps, settings.cautions)
     finally:
         await clusters.aclose()
 
 
-def document_of(planned: Plan, links: Sequence[Link], gaps: Mapping[str, GapFilling]) -> dict[str, Any]:
-    """`gaps`: by link, how they will be filled."""
+def document_of(
+    planned: Plan, links: Sequence[Link], gaps: Mapping[str, GapFilling], cautions: Sequence[Caution] = ()
+) -> dict[str, Any]:
+    """`gaps`: by link, how they will be filled. `cautions`: of the config."""
     policy_of = {link.name: link.policy_of for link in links}
 
     def row(
@@ -146,7 +148,7 @@ def document_of(planned: Plan, links: Sequence[Link], gaps: Mapping[str, GapFill
             ),
             *(row(r.partition, refused=r.why) for r in planned.refusals),
         ],
-        "warnings": list(planned.warnings),
+        "warnings": [*map(str, cautions), *planned.warnings],
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from heliograph.cluster.properties import SOURCE_ONLY, TARGET_ONLY, property_problems
+from heliograph.cluster.properties import OF_CLUSTER, SOURCE_ONLY, TARGET_ONLY, property_problems
 from heliograph.cluster.security.security_properties import missing_security
 from heliograph.interface.config.problems import Place, Problem, did_you_mean
 
@@ -19,7 +19,7 @@ def check_document(tree: dict[str, Any]) -> list[Problem]:
     links = {name: _mapping(link) for name, link in _mapping(tree.get("links")).items()}
     problems = [problem for name in clusters for problem in _cluster(name, clusters[name])]
     for name in clusters:
-        problems.extend(_one_sided(name, _texts(clusters[name]), list(links.values())))
+        problems.extend(_one_sided(name, _texts(clusters[name]), links))
         problems.extend(_missing(name, _texts(clusters[name]), list(links.values())))
     for name, link in links.items():
         problems.extend(_link(("links", name), link, clusters))
@@ -48,15 +48,19 @@ def _missing(name: str, properties: dict[str, str], links: list[dict[str, Any]])
         yield _problem(("clusters", name), problem)
 
 
-def _one_sided(name: str, properties: dict[str, str], links: list[dict[str, Any]]) -> Iterator[Problem]:
-    """Properties of the side that the cluster never is. One that no link names may be for later: it is let alone."""
-    is_source = any(link.get("source") == name for link in links)
-    is_target = any(link.get("target") == name for link in links)
+def misplaced_properties(cluster: str, links: Any) -> frozenset[str]:
+    """Of the side that the cluster never is. One that no link names may be for later: it is let alone."""
+    found = [_mapping(link) for link in _mapping(links).values()]
+    is_source = any(link.get("source") == cluster for link in found)
+    is_target = any(link.get("target") == cluster for link in found)
     if is_source == is_target:
-        return
-    misplaced, role, other = (
-        (TARGET_ONLY, "source", "target") if is_source else (SOURCE_ONLY, "target", "source")
-    )
+        return frozenset()
+    return TARGET_ONLY if is_source else SOURCE_ONLY
+
+
+def _one_sided(name: str, properties: dict[str, str], links: Any) -> Iterator[Problem]:
+    misplaced = misplaced_properties(name, links)
+    role, other = ("source", "target") if misplaced is TARGET_ONLY else ("target", "source")
     for key in properties:
         if key in misplaced:
             what = f"has no effect: {name} is only the {role} of links; set it on the cluster that is the {other}"
@@ -81,7 +85,7 @@ def _link(place: Place, link: dict[str, Any], clusters: dict[str, Any]) -> Itera
 def _misplaced(place: Place, overrides: dict[str, str], misplaced: frozenset[str]) -> Iterator[Problem]:
     other = "producer" if place[-1] == "consumer" else "consumer"
     for name in overrides:
-        if name in ("bootstrap.servers", "cluster.id", "security.protocol"):
+        if name in OF_CLUSTER:
             yield Problem((*place, name), "belongs to the cluster; name another cluster instead")
         elif name in misplaced:
             yield Problem((*place, name), f"has no effect here; set it under {other}")

@@ -1,46 +1,85 @@
-"""Kafka-style .properties text to a mapping, by the rules of Java's own format.
+"""A Java .properties file to a mapping, exactly as java.util.Properties reads it.
 
-Owns comments, continued lines, separators and escapes. Must not know what the keys mean.
+Owns comments, continued lines, separators, escapes and the encoding. Must not know what the keys mean. Values may be
+secrets: no problem quotes one.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
-_SEPARATOR = re.compile(r"(?P<key>(?:\\.|[^\\:=\s])*)(?:\s*[:=]\s*|\s+|$)(?P<value>.*)", re.DOTALL)
-_ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<plain>.))", re.DOTALL)
+_BLANKS = " \t\f"  # no other white space counts
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_ENTRY = re.compile(
+    r"(?P<key>(?:\\.|[^\\:= \t\f])*)(?:[ \t\f]*[:=][ \t\f]*|[ \t\f]+|$)(?P<value>.*)", re.DOTALL
+)
+_ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})?|(?P<plain>.))", re.DOTALL)
 _CONTROL = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
 
+class PropertiesProblem(ValueError):
+    """The text is no properties file."""
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """UTF-8, or else ISO-8859-1: Java takes either, by how a program opens the file, and hardly a text is both.
+    PropertiesProblem says why not."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise PropertiesProblem(f"cannot read {path}: {error.strerror}") from None
+    except ValueError:
+        raise PropertiesProblem("cannot read a path that holds a zero byte") from None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("iso-8859-1")
+    try:
+        return parse_properties_text(text)
+    except PropertiesProblem as problem:
+        raise PropertiesProblem(f"{path}: {problem}") from None
+
+
 def parse_properties_text(text: str) -> dict[str, str]:
+    """Of a key that is there twice the last value counts."""
     properties = {}
-    for line in _logical_lines(text):
-        found = _SEPARATOR.fullmatch(line)
-        if found:
-            properties[_unescaped(found["key"])] = _unescaped(found["value"])
+    for number, line in _logical_lines(text):
+        entry = _ENTRY.fullmatch(line)
+        assert entry is not None, "every line is a key and a value, of which either may be empty"
+        properties[_unescaped(entry["key"], number)] = _unescaped(entry["value"], number)
     return properties
 
 
-def _logical_lines(text: str) -> list[str]:
-    lines: list[str] = []
-    begun = ""
-    for natural in text.splitlines():
-        line = natural.lstrip()
-        if not begun and (not line or line[0] in "#!"):
-            continue
-        trailing = len(line) - len(line.rstrip("\\"))
-        if trailing % 2:
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Each with the number of its first line. A backslash at the end goes on in the next one, whatever is there."""
+    begun, first = "", 0
+    for number, natural in enumerate(_LINE_END.split(text), start=1):
+        line = natural.lstrip(_BLANKS)
+        if not begun:
+            if not line or line[0] in "#!":
+                continue
+            first = number
+        if (len(line) - len(line.rstrip("\\"))) % 2:
             begun += line[:-1]
         else:
-            lines.append(begun + line)
+            yield first, begun + line
             begun = ""
-    return [*lines, begun] if begun else lines
+    if begun:
+        yield first, begun
 
 
-def _unescaped(text: str) -> str:
+def _unescaped(text: str, line: int) -> str:
     def one(found: re.Match[str]) -> str:
-        if found["code"]:
-            return chr(int(found["code"], 16))
-        return _CONTROL.get(found["plain"], found["plain"])
+        if found["plain"]:
+            return _CONTROL.get(found["plain"], found["plain"])
+        if not found["code"]:
+            raise PropertiesProblem(rf"line {line}: \u without four hexadecimal digits behind it")
+        return chr(int(found["code"], 16))
 
-    return _ESCAPE.sub(one, text)
+    replaced = _ESCAPE.sub(one, text)
+    try:  # Java's characters are halves of those beyond \uffff
+        return replaced.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:
+        raise PropertiesProblem(rf"line {line}: \u names half of a character") from None

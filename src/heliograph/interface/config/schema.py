@@ -12,10 +12,12 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from heliograph.interface.config.built_choice import Only
 from heliograph.interface.config.value_types import (
+    ClusterProperties,
     CommasOrList,
     Flag,
     LaneMemory,
     Lanes,
+    LinkProperties,
     Name,
     Naming,
     NoGroups,
@@ -88,8 +90,8 @@ class LinkSection(_Section):
     forward: Forward = "auto"
     create_topics: Flag = True
     groups: NoGroups = []
-    consumer: Properties = {}
-    producer: Properties = {}
+    consumer: LinkProperties = {}
+    producer: LinkProperties = {}
 
 
 class SparkSection(_Section):
@@ -102,7 +104,7 @@ class Document(_Section):
     """heliograph.yaml"""
 
     version: Version = 1
-    clusters: dict[Name, Properties] = Field(min_length=1)
+    clusters: dict[Name, ClusterProperties] = Field(min_length=1)
     links: dict[Name, LinkSection] = Field(min_length=1)
     lanes: Lanes = Field(default=None, json_schema_extra={"default": "auto"})
     lane_memory: LaneMemory = Field(default=DEFAULT_LANE_MEMORY_BYTES, json_schema_extra={"default": "64MB"})

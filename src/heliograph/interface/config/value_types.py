@@ -20,11 +20,13 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
+from heliograph.cluster.properties import HONOURED, OF_CLUSTER
 from heliograph.model.settings import MIB
 from heliograph.model.start import start_problem
 from heliograph.model.topic_naming import legal_in_topic, naming_problem
 from heliograph.model.topic_patterns import pattern_problem, split_patterns
 
+PROPERTIES_FILE = "properties_file"  # a key of a cluster, among Kafka's
 LANES = range(1, 1_000_000)
 LANE_MEMORY_BYTES = range(8 * MIB, 4096 * MIB + 1)
 
@@ -140,9 +142,17 @@ LaneMemory = Annotated[
     int, BeforeValidator(_size), WithJsonSchema({"type": "string", "pattern": "^[0-9]+ ?[KMG]?B$"})
 ]
 Version = Annotated[int, BeforeValidator(_version), WithJsonSchema({"const": 1})]
-Properties = Annotated[
-    dict[str, str],
-    WithJsonSchema(
-        {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
-    ),
+_TEXT_SCHEMA = {"type": ["string", "number", "boolean"]}
+
+
+def _properties_schema(*known: str) -> WithJsonSchema:
+    """Editors offer the known ones. Others are named, too, where their value asks for nothing."""
+    named = {"properties": dict.fromkeys(known, _TEXT_SCHEMA)} if known else {}
+    return WithJsonSchema({"type": "object", **named, "additionalProperties": _TEXT_SCHEMA})
+
+
+Properties = Annotated[dict[str, str], _properties_schema()]
+LinkProperties = Annotated[
+    dict[str, str], _properties_schema(*(name for name in HONOURED if name not in OF_CLUSTER))
 ]
+ClusterProperties = Annotated[dict[str, str], _properties_schema(PROPERTIES_FILE, *HONOURED)]

@@ -6,12 +6,15 @@ from ${ENV} means the same as one written in place; the schema gives them types.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
 
 from heliograph.model.errors import ConfigError
 
+# Where YAML's words quote the file: a password that begins with * or & is taken for such a name.
+_NAMED = re.compile(r"\b(alias|anchor|tag|tag handle) '[^']*'")
 EXPANDED_LIMIT = 100_000  # a second of work. Nobody writes so much by aliases, except to make readers hang.
 
 
@@ -38,7 +41,8 @@ def parse_yaml(text: str, *, name: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        raise ConfigError([f"{place}: {error.problem or error.context}"], hint=_hint(str(error))) from None
+        words = _NAMED.sub(r"\1", str(error.problem or error.context))
+        raise ConfigError([f"{place}: {words}"], hint=_hint(str(error))) from None
     except yaml.YAMLError as error:
         raise ConfigError([f"{name}: {error}"], hint="the file must be UTF-8 text in YAML") from None
 
