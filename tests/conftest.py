@@ -1,5 +1,5 @@
-"""What every test may ask for: an event loop (`async def test_...`), two real clusters shared by the session, and topic
-names nobody else has."""
+"""What every test may ask for: an event loop (`async def test_...`), two real clusters shared by the session, two
+secured ones, and topic names nobody else has."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import NoReturn
 import pytest
 
 from heliograph.lab.cluster import LabCluster
+from tests.support.secured_clusters import SecuredPair, start_secured_pair
 
 ASYNC_LIMIT_S = 60.0  # the longest test without brokers takes a tenth of it: what takes longer hangs
 ASYNC_KAFKA_LIMIT_S = 300.0
@@ -71,6 +72,13 @@ def source_cluster() -> Iterator[LabCluster]:
 def target_cluster() -> Iterator[LabCluster]:
     with LabCluster.start(name="target") as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def secured_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredPair]:
+    """Who changes a user or a certificate of it makes that good again."""
+    with start_secured_pair(tmp_path_factory.mktemp("secured")) as pair:
+        yield pair
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -23,8 +24,9 @@ def properties_for(*ports: int, **changed: Any) -> ClientProperties:
 
 
 @contextlib.asynccontextmanager
-async def peer(behaviour: Behaviour) -> AsyncIterator[int]:
-    """A listener that treats every connection like this; its port. All is closed at the end."""
+async def peer(behaviour: Behaviour, context: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    """A listener that treats every connection like this; its port. All is closed at the end. With a `context` it speaks
+    TLS."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -38,7 +40,7 @@ async def peer(behaviour: Behaviour) -> AsyncIterator[int]:
         finally:
             writer.close()
 
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:

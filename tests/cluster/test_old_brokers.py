@@ -18,6 +18,9 @@ from heliograph.cluster.fetches import LEAST_SHARE_BYTES, MOST_MESSAGE_BYTES, fe
 from heliograph.cluster.log_reads import CONSUMER, list_offset, read_batch, read_batches, read_span
 from heliograph.cluster.metadata import Leader
 from heliograph.cluster.rights import TopicRights, read_topic_rights
+from heliograph.cluster.security.attempts import Attempts
+from heliograph.cluster.security.cluster_locks import ClusterLocks
+from heliograph.cluster.security.settings import NO_SECURITY
 from heliograph.model.errors import ClusterUnreachable, ConfigError, Disconnected
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.api_keys import ApiKey
@@ -152,7 +155,8 @@ async def test_a_broker_that_closes_once_and_then_answers_is_not_taken_for_an_ol
         await never_answer(reader, writer)
 
     async with peer(behave) as port:
-        brokers = BrokerVersions(properties_for(port, broker_version_fallback="0.9.0.1"))
+        unlocked = ClusterLocks(NO_SECURITY, timeout_ms=1000, attempts=Attempts())
+        brokers = BrokerVersions(properties_for(port, broker_version_fallback="0.9.0.1"), unlocked)
         connection = await brokers.open("127.0.0.1", port)
         assert connection.versions == {ApiKey.FETCH: (0, 11)}
         connection.close()

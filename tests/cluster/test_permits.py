@@ -1,4 +1,5 @@
-"""Requests with permits over real sockets, on both event loops: none arrives whole that is not permitted any more."""
+"""Requests with permits over real sockets, on both event loops, in plain text and under TLS: none arrives whole that is
+not permitted any more."""
 
 from __future__ import annotations
 
@@ -17,9 +18,15 @@ from heliograph.cluster.open_connection import open_connection
 from heliograph.model.errors import Disconnected, RequestTimedOut
 
 from .peers import answer, peer, properties_for
+from .security.tls_ends import TlsEnds
 
 API_KEY, VERSION = 18, 0
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+WAYS = [(loop, ends) for loop in LOOPS for ends in (None, TlsEnds.made())]
+Way = tuple[str, TlsEnds | None]
+on_all_ways = pytest.mark.parametrize(
+    "way", WAYS, ids=[loop if ends is None else f"{loop}, TLS" for loop, ends in WAYS]
+)
 LARGE = 4 << 20
 FRAME_BYTES = 14 + len("heliograph")  # size, header and client id
 
@@ -82,17 +89,19 @@ class Permitted:
 
 
 def tell(
-    loop: str, story: Callable[[Permitted], Awaitable[None]], *, send_buffer_bytes: int = 1 << 16
+    way: Way, story: Callable[[Permitted], Awaitable[None]], *, send_buffer_bytes: int = 1 << 16
 ) -> None:
-    """Run a story on this kind of event loop; none of its callbacks may fail."""
+    """Run a story on this kind of event loop, with TLS or without; none of its callbacks may fail."""
+    loop, ends = way
     problems: list[dict[str, Any]] = []
 
     async def begin() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
         slow = SlowPeer()
-        async with peer(slow.behave) as port:
+        async with peer(slow.behave, ends.server if ends else None) as port:
             chosen = properties_for(port, send_buffer_bytes=send_buffer_bytes)
-            connection = await open_connection("127.0.0.1", port, chosen)
+            tls = ends.stream() if ends else None
+            connection = await open_connection("127.0.0.1", port, chosen, tls=tls)
             async with asyncio.timeout(10):
                 await story(Permitted(connection, slow))
             connection.close()
@@ -103,18 +112,18 @@ def tell(
     assert problems == []
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_a_request_with_a_permit_is_answered_like_any_other(loop: str) -> None:
+@on_all_ways
+def test_a_request_with_a_permit_is_answered_like_any_other(way: Way) -> None:
     async def story(it: Permitted) -> None:
         it.peer.reads.set()
         assert bytes(await it.ask(b"a small one")) == b"a"
         assert it.sizes == [0]
 
-    tell(loop, story)
+    tell(way, story)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_the_last_byte_waits_until_all_others_are_with_the_kernel(loop: str) -> None:
+@on_all_ways
+def test_the_last_byte_waits_until_all_others_are_with_the_kernel(way: Way) -> None:
     async def story(it: Permitted) -> None:
         answered = it.ask(b"x" * LARGE)
         await asyncio.sleep(0.05)
@@ -124,11 +133,11 @@ def test_the_last_byte_waits_until_all_others_are_with_the_kernel(loop: str) -> 
         assert bytes(await answered) == b"x"
         assert it.sizes == [0, 0]
 
-    tell(loop, story)
+    tell(way, story)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_requests_with_permits_leave_in_order_each_with_its_own(loop: str) -> None:
+@on_all_ways
+def test_requests_with_permits_leave_in_order_each_with_its_own(way: Way) -> None:
     async def story(it: Permitted) -> None:
         bodies = [b"a" * LARGE, b"b", b"c" * LARGE, b"d", b"e"]
         answers = [it.ask(body) for body in bodies]
@@ -137,13 +146,13 @@ def test_requests_with_permits_leave_in_order_each_with_its_own(loop: str) -> No
         assert set(it.sizes) == {0}
         assert len(it.sizes) >= 5
 
-    tell(loop, story)
+    tell(way, story)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@on_all_ways
 @pytest.mark.parametrize("size", [1, 2, LARGE])
 def test_nothing_arrives_of_a_request_that_is_not_permitted_and_the_connection_ends(
-    loop: str, size: int
+    way: Way, size: int
 ) -> None:
     async def story(it: Permitted) -> None:
         refused = it.ask(b"x" * size, lambda: False)
@@ -157,11 +166,11 @@ def test_nothing_arrives_of_a_request_that_is_not_permitted_and_the_connection_e
         await it.peer.ended.wait()
         assert it.peer.received_bytes == 0
 
-    tell(loop, story)
+    tell(way, story)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_a_permit_that_is_withdrawn_while_the_peer_reads_slowly_counts(loop: str) -> None:
+@on_all_ways
+def test_a_permit_that_is_withdrawn_while_the_peer_reads_slowly_counts(way: Way) -> None:
     async def story(it: Permitted) -> None:
         allowed = True
         first, second = it.ask(b"a" * LARGE, lambda: allowed), it.ask(b"b" * LARGE, lambda: allowed)
@@ -178,11 +187,11 @@ def test_a_permit_that_is_withdrawn_while_the_peer_reads_slowly_counts(loop: str
         await it.peer.ended.wait()
         assert it.peer.bodies == [b"a"]
 
-    tell(loop, story)
+    tell(way, story)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_a_permit_that_is_withdrawn_while_a_request_is_stuck_half_way_leaves_it_incomplete(loop: str) -> None:
+@on_all_ways
+def test_a_permit_that_is_withdrawn_while_a_request_is_stuck_half_way_leaves_it_incomplete(way: Way) -> None:
     async def story(it: Permitted) -> None:
         allowed = True
         stuck = it.ask(b"a" * LARGE, lambda: allowed)
@@ -199,11 +208,11 @@ def test_a_permit_that_is_withdrawn_while_a_request_is_stuck_half_way_leaves_it_
         # A reset may take what was on its way with it; but some of it did arrive.
         assert 0 < it.peer.received_bytes < LARGE + FRAME_BYTES
 
-    tell(loop, story)
+    tell(way, story)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_closing_a_connection_throws_away_what_has_not_left(loop: str) -> None:
+@on_all_ways
+def test_closing_a_connection_throws_away_what_has_not_left(way: Way) -> None:
     async def story(it: Permitted) -> None:
         waiting = it.ask(b"x" * LARGE)
         await asyncio.sleep(0.05)
@@ -215,12 +224,12 @@ def test_closing_a_connection_throws_away_what_has_not_left(loop: str) -> None:
         assert it.peer.bodies == []
         assert it.sizes == [0]
 
-    tell(loop, story)
+    tell(way, story)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@on_all_ways
 def test_a_kernel_that_is_full_is_waited_for_and_the_last_byte_is_not_left_to_the_transport(
-    loop: str,
+    way: Way,
 ) -> None:
     """With the smallest buffers there is no room for one more byte when the last but one has found its place."""
 
@@ -230,11 +239,11 @@ def test_a_kernel_that_is_full_is_waited_for_and_the_last_byte_is_not_left_to_th
         assert [bytes(await answered) for answered in answers] == [b"%d" % n for n in range(5)]
         assert set(it.sizes) == {0}
 
-    tell(loop, story, send_buffer_bytes=4096)
+    tell(way, story, send_buffer_bytes=4096)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_a_request_that_is_held_back_and_one_behind_it_have_their_deadline_too(loop: str) -> None:
+@on_all_ways
+def test_a_request_that_is_held_back_and_one_behind_it_have_their_deadline_too(way: Way) -> None:
     async def story(it: Permitted) -> None:
         held, behind = it.ask(b"x" * LARGE), it.ask(b"y", timeout_ms=100)
         for waiting in (held, behind):
@@ -245,11 +254,11 @@ def test_a_request_that_is_held_back_and_one_behind_it_have_their_deadline_too(l
         await it.peer.ended.wait()
         assert it.peer.bodies == []
 
-    tell(loop, story)
+    tell(way, story)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_a_request_of_thousands_of_buffers_arrives_whole(loop: str) -> None:
+@on_all_ways
+def test_a_request_of_thousands_of_buffers_arrives_whole(way: Way) -> None:
     async def story(it: Permitted) -> None:
         parts = [b"x" * (n % 300) for n in range(5000)]
         answers = [
@@ -261,11 +270,11 @@ def test_a_request_of_thousands_of_buffers_arrives_whole(loop: str) -> None:
         it.peer.reads.set()
         assert [bytes(await answered) for answered in answers] == [b"x"] * 3
 
-    tell(loop, story)
+    tell(way, story)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_requests_without_a_permit_keep_their_place_among_those_with_one(loop: str) -> None:
+@on_all_ways
+def test_requests_without_a_permit_keep_their_place_among_those_with_one(way: Way) -> None:
     async def story(it: Permitted) -> None:
         def free(body: bytes) -> asyncio.Future[memoryview]:
             return it.connection.request(API_KEY, VERSION, [body], flexible=False, timeout_ms=5000)
@@ -275,11 +284,11 @@ def test_requests_without_a_permit_keep_their_place_among_those_with_one(loop: s
         assert [bytes(await answered) for answered in answers] == [b"a", b"b", b"c", b"d"]
         assert set(it.sizes) == {0}
 
-    tell(loop, story)
+    tell(way, story)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_a_peer_that_has_left_fails_the_next_request_and_those_that_wait(loop: str) -> None:
+@on_all_ways
+def test_a_peer_that_has_left_fails_the_next_request_and_those_that_wait(way: Way) -> None:
     """The reset is seen by our own system call, before the event loop has looked at the socket."""
 
     async def story(it: Permitted) -> None:
@@ -292,11 +301,11 @@ def test_a_peer_that_has_left_fails_the_next_request_and_those_that_wait(loop: s
                 await asked
         assert it.connection.closed
 
-    tell(loop, story)
+    tell(way, story)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_the_socket_of_a_closed_connection_can_not_be_mistaken_for_another(loop: str) -> None:
+@on_all_ways
+def test_the_socket_of_a_closed_connection_can_not_be_mistaken_for_another(way: Way) -> None:
     """Its number is free for the next one: bytes sent by number could end up there."""
 
     async def story(it: Permitted) -> None:
@@ -307,4 +316,4 @@ def test_the_socket_of_a_closed_connection_can_not_be_mistaken_for_another(loop:
         with pytest.raises(OSError, match="Bad file descriptor"):
             it.connection._sock.sendmsg([b"late"])
 
-    tell(loop, story)
+    tell(way, story)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,6 +19,7 @@ from heliograph.controller.event_writer import EventWriter
 from heliograph.controller.finding import Finding
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.copier.lane_clusters import LinkClusters
+from heliograph.copier.spec import CopySpec
 from heliograph.engine.lanes import Grants, LaneEvent, LaneGone, LaneRevoked, Lanes, LaneTold, LaneUp
 from heliograph.model.claims import Claim, Claimant, Claims
 from heliograph.model.errors import HeliographError
@@ -161,8 +162,9 @@ class FakeLanes:
         self.is_made = False
         self.started = 0
         self.closed = threading.Event()
-        self.sent: list[tuple[int, str]] = []
-        self.messages: list[tuple[int, dict[str, Any]]] = []
+        self.sent: list[tuple[int, str]] = []  # every order so far, by its name
+        self.links: dict[int, Sequence[LinkClusters]] = {}  # of the last assignment of each lane
+        self._assigned: list[tuple[int, float, list[MirrorPartition]]] = []
         self.held: dict[MirrorPartition, int] = {}
         self.abandoned: list[int] = []
         self.last_words: tuple[Occurrence, ...] = ()  # of each lane that is told to end
@@ -197,33 +199,39 @@ class FakeLanes:
         for lane in range(count if self.come_up else 0):
             self.on_event(LaneUp(lane, 100 + lane, "here"))
 
-    def send(self, lane: int, messages: Iterable[dict[str, Any]]) -> None:
-        for message in messages:
-            self.sent.append((lane, message["type"]))
-            self.messages.append((lane, message))
-            match message["type"]:
-                case "assign":
-                    self.held |= {MirrorPartition(*row["partition"]): lane for row in message["partitions"]}
-                case "revoke" if not self.deaf:
-                    for key in (MirrorPartition(*row) for row in message["partitions"]):
-                        del self.held[key]
-                        self.on_event(LaneRevoked(lane, key, clean=True))
-                case "stop":
-                    self.on_event(LaneTold(lane, self.last_words))
-                    if not self.deaf:
-                        self.on_event(LaneGone(lane))
+    def assign(
+        self,
+        lane: int,
+        links: Sequence[LinkClusters],
+        specs: Sequence[CopySpec],
+        *,
+        clear_in_s: float,
+        pid: int | None,  # noqa: ARG002
+    ) -> None:
+        self.sent.append((lane, "assign"))
+        self.links[lane] = links
+        partitions = [spec.partition for spec in specs]
+        self._assigned.append((lane, clear_in_s, partitions))
+        self.held |= dict.fromkeys(partitions, lane)
+
+    def revoke(self, lane: int, partitions: Sequence[MirrorPartition]) -> None:
+        self.sent.append((lane, "revoke"))
+        for key in () if self.deaf else partitions:
+            del self.held[key]
+            self.on_event(LaneRevoked(lane, key, clean=True))
+
+    def grant_attempts(self, lane: int, _attempts: object, *, pid: int) -> None:  # noqa: ARG002
+        self.sent.append((lane, "grant_attempts"))
+
+    def stop(self, lane: int) -> None:
+        self.sent.append((lane, "stop"))
+        self.on_event(LaneTold(lane, self.last_words))
+        if not self.deaf:
+            self.on_event(LaneGone(lane))
 
     def assigned(self) -> list[tuple[int, float, list[MirrorPartition]]]:
         """Every assignment so far: the lane, `clear_in_s`, the partitions."""
-        return [
-            (
-                lane,
-                message["clear_in_s"],
-                [MirrorPartition(*row["partition"]) for row in message["partitions"]],
-            )
-            for lane, message in self.messages
-            if message["type"] == "assign"
-        ]
+        return list(self._assigned)
 
     def leased_until(self, lane: int, link: str) -> float:
         return self.leases.get((lane, link), float("-inf"))
@@ -233,7 +241,7 @@ class FakeLanes:
 
     def ask_to_stop(self, count: int) -> None:
         for lane in range(count):
-            self.send(lane, [{"type": "stop"}])
+            self.stop(lane)
 
     def close(self, _timeout_s: float) -> None:
         self.closed.set()

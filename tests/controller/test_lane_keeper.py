@@ -94,7 +94,7 @@ def test_a_lane_that_hangs_is_ended_once_until_it_is_gone_and_its_partitions_mov
     story.report(P0, 10)
     assert story.looks(3 * ADVANCE_LIMIT_S) == [0]
     story.keeper.gone(LaneGone(0), story.now)
-    assert story.settle() == [(1, "links"), (1, "assign")]
+    assert story.settle() == [(1, "assign")]
     assert story.lanes.held == {P0: 1, P1: 1}
 
 
@@ -119,7 +119,7 @@ def test_partitions_move_only_when_no_exclusive_lease_of_a_lane_that_is_gone_can
     story.now += 7.9
     assert story.settle() == []
     story.now += 0.1
-    assert story.settle() == [(1, "links"), (1, "assign")]
+    assert story.settle() == [(1, "assign")]
     _, clear_in_s, _ = story.lanes.assigned()[-1]
     goes_on_s = 8 if how == "ended" else ALIVE_S
     assert clear_in_s == pytest.approx(goes_on_s + FLIGHT_S - 8)
@@ -130,14 +130,14 @@ def test_a_lease_of_another_link_or_lane_holds_nothing_up() -> None:
     story.leased(1, 60)
     story.lanes.leases[0, "sf-to-lax"] = story.now + 60
     story.keeper.gone(LaneGone(0, silent=True), story.now)
-    assert story.settle() == [(1, "links"), (1, "assign")]
+    assert story.settle() == [(1, "assign")]
 
 
 def test_a_lane_that_ended_clean_is_replaced_at_once_whatever_lease_it_had() -> None:
     story = Story()
     story.leased(0, 8)
     story.keeper.gone(LaneGone(0, clean=True, silent=True), story.now)
-    assert story.settle() == [(1, "links"), (1, "assign")]
+    assert story.settle() == [(1, "assign")]
     assert story.lanes.assigned()[-1][1] == 0.0
 
 
@@ -197,7 +197,7 @@ def test_a_lane_that_was_replaced_unnoticed_is_given_its_partitions_again_with_t
     story.report(P0, 10)
     story.up(0)
     assert story.board.rows[P0].lane is None
-    assert story.settle() == [(0, "links"), (0, "assign")]
+    assert story.settle() == [(0, "assign")]
     lane, clear_in_s, parts = story.lanes.assigned()[-1]
     assert (lane, clear_in_s, parts) == (0, ALIVE_S + FLIGHT_S, [P0])
 
@@ -230,11 +230,10 @@ def test_what_has_stopped_is_not_given_to_another_lane() -> None:
     assert story.board.rows[P0].error == "gone"
 
 
-def test_a_lane_is_told_of_its_links_clusters_before_its_partitions() -> None:
+def test_a_lane_is_told_of_its_links_clusters_with_its_partitions() -> None:
     story = Story()
-    assert story.lanes.sent == [(0, "links"), (0, "assign"), (1, "links"), (1, "assign")]
-    (links,) = [m["links"] for lane, m in story.lanes.messages if lane == 0 and m["type"] == "links"]
-    assert [ends["link"] for ends in links] == [LINK.name]
+    assert story.lanes.sent == [(0, "assign"), (1, "assign")]
+    assert story.lanes.links == {0: [ENDS], 1: [ENDS]}
 
 
 def test_the_end_of_a_lane_is_told_with_how_it_ended(caplog: pytest.LogCaptureFixture) -> None:

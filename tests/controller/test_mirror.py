@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -32,6 +32,7 @@ from heliograph.model.errors import (
 )
 from heliograph.model.events import Event, Trouble
 from heliograph.model.occurrence import of_stop, of_trouble
+from heliograph.model.partition import MirrorPartition
 from heliograph.model.settings import Caution, Settings, SparkSettings
 from heliograph.model.states import PartitionState, StopReason
 
@@ -633,18 +634,16 @@ async def test_what_lanes_hold_is_taken_back_before_anything_is_granted_anew() -
     lanes, drivership = FakeLanes(), FakeDrivership()
     drivership.granted = {"sf-to-nyc": 4.5}
     granted_at_revoke: list[float] = []
-    send = lanes.send
+    revoke = lanes.revoke
 
-    def note(lane: int, messages: Iterable[dict[str, Any]]) -> None:
-        sent = list(messages)
-        if any(message["type"] == "revoke" for message in sent):
-            granted_at_revoke.append(lanes.grants()["sf-to-nyc"])
-        send(lane, sent)
+    def note(lane: int, partitions: Sequence[MirrorPartition]) -> None:
+        granted_at_revoke.append(lanes.grants()["sf-to-nyc"])
+        revoke(lane, partitions)
 
     mirror = mirror_of(FakeClusters(observed(2)), lanes, drivership)
     task = await running(mirror)
     await until(lambda: len(lanes.held) == 2 and lanes.grants()["sf-to-nyc"] > 0)
-    lanes.send = note  # type: ignore[method-assign]
+    lanes.revoke = note  # type: ignore[method-assign]
     drivership.tell("sf-to-nyc", elected(3))
     await until(lambda: len(lanes.assigned()) == 4 and lanes.grants()["sf-to-nyc"] > 0)
     await end(mirror, task)

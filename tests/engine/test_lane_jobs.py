@@ -24,7 +24,7 @@ def jobs_on(spark: PlayedSpark, lost: list[Loss] | None = None) -> LaneJobs:
 
 
 def ticket(lane: int = 3) -> LaneTicket:
-    return LaneTicket(lane=lane, address=("127.0.0.1", 9), memory_bytes=1, secret=SECRET)
+    return LaneTicket(lane=lane, address=("127.0.0.1", 9), memory_bytes=1, fingerprint=b"", secret=SECRET)
 
 
 def end(jobs: LaneJobs, spark: PlayedSpark) -> None:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from heliograph.engine.frames import Message
 from heliograph.engine.lane_lines import SILENT_TICKS, LaneLines
+from heliograph.engine.orders import Heartbeat, Progress
 
 
 class Told:
     def __init__(self) -> None:
         self.all: list[tuple[object, ...]] = []
         self.lines: LaneLines[str] = LaneLines(
-            lambda lane, message: self.all.append((lane, message["type"])),
+            lambda lane, report: self.all.append((lane, report.kind)),
             lambda lane: self.all.append((lane, "gone")),
             lambda lane: self.all.append((lane, "silent")),
         )
 
 
-def _beat(pulse: int) -> Message:
-    return {"type": "heartbeat", "pulse": pulse}
+def _beat(pulse: int) -> Heartbeat:
+    return Heartbeat(at=0.0, pulse=pulse)
 
 
 def test_a_newer_line_replaces_the_older_whose_words_and_end_count_no_more() -> None:
@@ -43,7 +43,7 @@ def test_a_lane_is_silent_after_ten_ticks_without_a_word_or_with_a_pulse_that_st
     assert [line.tick() for _ in range(SILENT_TICKS)] == [*[False] * (SILENT_TICKS - 1), True]
     told.lines.heard(line, _beat(2))
     assert line.silent
-    told.lines.heard(line, {"type": "progress"})
+    told.lines.heard(line, Progress(rows=()))
     assert not line.silent
     assert not line.tick()
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import cast
 
 from heliograph.copier.lane import Lane
 from heliograph.copier.partition_copy import PartitionCopy
-from heliograph.engine.frames import Message
 from heliograph.engine.lane_orders import LaneOrders, Links
+from heliograph.engine.orders import Occurrences, Order, Report, Revoke, Stop
 from heliograph.model.errors import PartitionStop
 from heliograph.model.events import Event, Trouble
-from heliograph.model.occurrence import Occurrence, decode_occurrence
+from heliograph.model.occurrence import Occurrence
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import StopReason
 from tests.copier.source_batches import PARTITION, spec_of, synced_at
@@ -63,26 +63,27 @@ class PlayedLane:
 
 class Story:
     def __init__(self) -> None:
-        self.sent: list[Message] = []
+        self.sent: list[Report] = []
         self.lane = PlayedLane()
         self.orders = LaneOrders(cast(Lane, self.lane), cast(Links, None), self.sent.append, pid=1)
         self.copy = self.lane.copies[PARTITION]
         self.copy.synced(synced_at(5))
 
-    async def run(self, *orders: dict[str, Any]) -> list[str]:
+    async def run(self, *orders: Order) -> list[str]:
         """Obey these, then end; the kinds of what was sent."""
         life = asyncio.create_task(self.orders.live(asyncio.get_running_loop().create_future()))
-        for order in (*orders, {"type": "stop"}):
+        for order in (*orders, Stop()):
             self.orders.hand_over(order)
             for _ in range(5):
                 await asyncio.sleep(0)
         await life
-        return [message["type"] for message in self.sent]
+        return [report.kind for report in self.sent]
 
     @property
     def told(self) -> list[Occurrence]:
-        rows = [row for message in self.sent for row in message.get("occurrences", ())]
-        return [decode_occurrence(row) for row in rows]
+        return [
+            each for report in self.sent if isinstance(report, Occurrences) for each in report.occurrences
+        ]
 
 
 async def test_a_trouble_that_is_over_before_the_next_report_is_told() -> None:
@@ -100,7 +101,7 @@ async def test_a_trouble_that_is_over_before_the_next_report_is_told() -> None:
 async def test_what_a_copy_meets_while_it_is_let_go_is_told_before_it_is_gone() -> None:
     story = Story()
     story.lane.at_end = [RACED]
-    kinds = await story.run({"type": "revoke", "partitions": [list(PARTITION)]})
+    kinds = await story.run(Revoke(partitions=(PARTITION,)))
     assert [each.code for each in story.told] == [Event.RACED]
     assert kinds.index("occurrences") < kinds.index("revoked")
 

@@ -43,7 +43,9 @@ async def test_a_callback_that_raises_ends_the_lane_with_its_exception(
         raise ZeroDivisionError("a bug in a callback")
 
     asyncio.get_running_loop().call_later(0.1, stumble)
-    ticket = LaneTicket(lane=0, address=address, memory_bytes=1 << 20, secret=SECRET)
+    ticket = LaneTicket(
+        lane=0, address=address, memory_bytes=1 << 20, fingerprint=server.fingerprint, secret=SECRET
+    )
     with pytest.raises(ZeroDivisionError):
         async with asyncio.timeout(5.0):
             await LaneTask(ticket).live()

@@ -8,6 +8,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -17,7 +18,6 @@ from heliograph.copier.lane import Lane
 from heliograph.engine import control_line, control_server, lane_jobs, lane_lines
 from heliograph.engine import lanes as lanes_module
 from heliograph.engine.control_line import ControlLine
-from heliograph.engine.frames import Message
 from heliograph.engine.lane_jobs import job_group
 from heliograph.engine.lane_task import LaneTask, LaneTicket
 from heliograph.engine.lanes import (
@@ -30,17 +30,35 @@ from heliograph.engine.lanes import (
     LaneUp,
     SparkLost,
 )
+from heliograph.engine.orders import (
+    ROWS_PER_FRAME,
+    Assign,
+    Drained,
+    GrantAttempts,
+    Heartbeat,
+    Hello,
+    Occurrences,
+    OpenLinks,
+    Order,
+    Progress,
+    Renew,
+    Report,
+    Revoke,
+    Revoked,
+    Stop,
+)
 from heliograph.engine.session import CONTEXT_STOPPED, Session
 from heliograph.engine.versions import versions
 from heliograph.model import clock
 from heliograph.model.clock import HoldingClock, clock_of_suspended_time, clock_of_waits
 from heliograph.model.events import Event, Trouble
-from heliograph.model.occurrence import encode_occurrence, of_trouble
+from heliograph.model.occurrence import of_trouble
 from heliograph.model.occurrence_log import logged
 from heliograph.model.outbox import Outbox
-from heliograph.model.partition_status import encode_row
 from heliograph.model.settings import SparkSettings
 from tests.controller.observed import partition, progress
+from tests.controller.played import ENDS
+from tests.copier.source_batches import spec_of
 
 from .played_spark import SOON_S, PlayedSpark, until
 
@@ -51,7 +69,7 @@ RACES = tuple(
     )
     for at in (5, 8)
 )
-HELLO: Message = {"type": "hello", "pid": 42, "host": "there", "versions": versions()}
+HELLO = Hello(pid=42, host="there", versions=versions())
 
 
 class Run:
@@ -90,8 +108,13 @@ class Run:
 
     @property
     def ticket(self) -> LaneTicket:
+        server = self.lanes._server
         return LaneTicket(
-            lane=0, address=self.lanes._server.address, memory_bytes=1 << 20, secret=self.lanes._secret
+            lane=0,
+            address=server.address,
+            memory_bytes=1 << 20,
+            fingerprint=server.fingerprint,
+            secret=self.lanes._secret,
         )
 
     def close(self) -> None:
@@ -102,7 +125,7 @@ class Run:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     monkeypatch.setattr(control_line, "HEARTBEAT_S", 0.02)
-    monkeypatch.setattr(lanes_module, "versions", lambda: dict(HELLO["versions"]))
+    monkeypatch.setattr(lanes_module, "versions", lambda: dict(HELLO.versions))
     made = Run()
     yield made
     made.close()
@@ -111,9 +134,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
 class LaneEnd:
     """A lane's line that says what a lane says, counts its lease from `at`, and `wants` leases of these links."""
 
-    def __init__(self, run: Run, *says: Message, wants: Sequence[str] = ()) -> None:
-        self.heard: queue.Queue[Message] = queue.Queue()
-        self.wants = list(wants)
+    def __init__(self, run: Run, *says: Report, wants: Sequence[str] = ()) -> None:
+        self.heard: queue.Queue[Order] = queue.Queue()
+        self.wants = tuple(wants)
         self.asked_at = 0.0
         self.counted: tuple[float, float] | None = None  # the driver's time, and for how long since then
         self.pulse = 0
@@ -123,24 +146,25 @@ class LaneEnd:
             ticket.address,
             ticket.secret,
             ticket.lane,
+            fingerprint=ticket.fingerprint,
             beat=self._beat,
-            on_message=self.heard.put,
+            on_order=self.heard.put,
             on_end=lambda _: None,
         )
         self.line.start()
-        for message in says:
-            self.line.send(message)
+        for report in says:
+            self.line.send(report)
 
-    def _beat(self) -> Message:
+    def renewed(self) -> Renew:
+        """The next answer to a heartbeat."""
+        order = self.heard.get(timeout=SOON_S)
+        assert isinstance(order, Renew)
+        return order
+
+    def _beat(self) -> Heartbeat:
         self.pulse += not self.still
         self.asked_at = clock_of_suspended_time()
-        return {
-            "type": "heartbeat",
-            "at": self.asked_at,
-            "pulse": self.pulse,
-            "wants": self.wants,
-            "heard": self.counted,
-        }
+        return Heartbeat(at=self.asked_at, pulse=self.pulse, wants=self.wants, heard=self.counted)
 
 
 # -- the end of the jobs
@@ -182,9 +206,9 @@ def test_a_heartbeat_is_answered_with_how_long_the_drivers_own_right_lasts(run: 
     run.granted = {"sf-to-nyc": 4.0, "sf-to-lax": 0.0}
     begun = clock_of_suspended_time()
     lane = LaneEnd(run, HELLO, wants=["sf-to-nyc", "sf-to-lax"])
-    answer = lane.heard.get(timeout=SOON_S)
-    assert (answer["type"], answer["leases"]) == ("renew", {"sf-to-nyc": 4.0})
-    assert begun <= answer["at"] <= clock_of_suspended_time()  # the lane's own word, given back
+    answer = lane.renewed()
+    assert answer.leases == {"sf-to-nyc": 4.0}
+    assert begun <= answer.asked_at <= clock_of_suspended_time()  # the lane's own word, given back
     lane.line.close()
 
 
@@ -195,13 +219,13 @@ def test_what_was_asked_while_the_driver_stood_still_is_not_granted_by_its_clock
     run.granted = {"sf-to-nyc": 10.0}
     run.lease_until = run.clock() + 5.0
     lane = LaneEnd(run, HELLO, wants=["sf-to-nyc"])
-    answer = lane.heard.get(timeout=SOON_S)
-    assert 4.0 < answer["leases"]["sf-to-nyc"] <= 5.0
-    lane.counted = (answer["now"], 10.0)
-    until(lambda: lane.heard.get(timeout=SOON_S)["leases"] == {})
+    answer = lane.renewed()
+    assert 4.0 < answer.leases["sf-to-nyc"] <= 5.0
+    lane.counted = (answer.now, 10.0)
+    until(lambda: lane.renewed().leases == {})
     assert caplog.text.count("the driver stood still for 10 s, by the clock of lane 0") == 1
     run.lease_until = run.clock() + 5.0  # elected still, as the next answer of the coordinator shows
-    until(lambda: lane.heard.get(timeout=SOON_S)["leases"])
+    until(lambda: lane.renewed().leases)
     lane.line.close()
 
 
@@ -209,8 +233,8 @@ def test_what_is_noted_of_a_lease_never_ends_before_the_lanes_own_count(run: Run
     run.granted = {"sf-to-nyc": 4.0}
     lane = LaneEnd(run, HELLO, wants=["sf-to-nyc"])
     for _ in range(20):
-        answer = lane.heard.get(timeout=SOON_S)
-        lanes_own = answer["at"] + answer["leases"]["sf-to-nyc"]
+        answer = lane.renewed()
+        lanes_own = answer.asked_at + answer.leases["sf-to-nyc"]
         assert run.lanes.leased_until(0, "sf-to-nyc") >= lanes_own
     assert run.lanes.leased_until(0, "sf-to-nyc") <= clock_of_waits() + 4.0
     lane.line.close()
@@ -222,7 +246,7 @@ def test_a_driver_that_lost_its_right_grants_nothing_more_and_forgets_nothing_gr
     lane.heard.get(timeout=SOON_S)
     noted = run.lanes.leased_until(0, "sf-to-nyc")
     run.granted = {"sf-to-nyc": 0.0}
-    until(lambda: lane.heard.get(timeout=SOON_S)["leases"] == {})
+    until(lambda: lane.renewed().leases == {})
     after = run.lanes.leased_until(0, "sf-to-nyc")
     assert noted <= after < noted + 5.0
     lane.line.close()
@@ -233,7 +257,7 @@ def test_a_lease_that_a_lane_does_not_want_is_neither_granted_nor_noted(run: Run
     run.granted = {"sf-to-nyc": 4.0, "sf-to-lax": 5.0}
     lane = LaneEnd(run, HELLO, wants=["sf-to-lax"])
     for _ in range(3):
-        assert lane.heard.get(timeout=SOON_S)["leases"] == {"sf-to-nyc": 0.0, "sf-to-lax": 5.0}
+        assert lane.renewed().leases == {"sf-to-nyc": 0.0, "sf-to-lax": 5.0}
     assert run.lanes.leased_until(0, "sf-to-nyc") == float("-inf")
     assert run.lanes.leased_until(0, "sf-to-lax") > clock_of_waits() + 3.0
     lane.line.close()
@@ -242,9 +266,9 @@ def test_a_lease_that_a_lane_does_not_want_is_neither_granted_nor_noted(run: Run
 def test_a_lease_that_is_wanted_no_more_is_noted_until_it_is_over(run: Run) -> None:
     run.granted = {"sf-to-nyc": 50.0}
     lane = LaneEnd(run, HELLO, wants=["sf-to-nyc"])
-    assert lane.heard.get(timeout=SOON_S)["leases"] == {"sf-to-nyc": 50.0}
-    lane.wants = []
-    until(lambda: lane.heard.get(timeout=SOON_S)["leases"] == {"sf-to-nyc": 0.0})
+    assert lane.renewed().leases == {"sf-to-nyc": 50.0}
+    lane.wants = ()
+    until(lambda: lane.renewed().leases == {"sf-to-nyc": 0.0})
     noted = run.lanes.leased_until(0, "sf-to-nyc")
     for _ in range(3):
         lane.heard.get(timeout=SOON_S)
@@ -255,7 +279,7 @@ def test_a_lease_that_is_wanted_no_more_is_noted_until_it_is_over(run: Run) -> N
 def test_a_lease_of_a_link_that_the_driver_does_not_know_is_not_granted(run: Run) -> None:
     run.granted = {"sf-to-nyc": 4.0}
     lane = LaneEnd(run, HELLO, wants=["nowhere"])
-    assert lane.heard.get(timeout=SOON_S)["leases"] == {"sf-to-nyc": 0.0}
+    assert lane.renewed().leases == {"sf-to-nyc": 0.0}
     assert run.lanes.leased_until(0, "nowhere") <= clock_of_waits()
     lane.line.close()
 
@@ -288,10 +312,9 @@ def test_what_a_lane_says_is_told_as_events_in_order(run: Run) -> None:
     lane = LaneEnd(
         run,
         HELLO,
-        {"type": "progress", "partitions": [encode_row(row)]},
-        {"type": "occurrences", "occurrences": [encode_occurrence(each) for each in RACES]},
-        {"type": "revoked", "partition": where, "clean": False},
-        {"type": "something of a later release"},
+        Progress(rows=(row,)),
+        Occurrences(occurrences=RACES),
+        Revoked(partition=where, clean=False),
     )
     until(lambda: len(run.events) == 4)
     assert run.events == [
@@ -304,7 +327,7 @@ def test_what_a_lane_says_is_told_as_events_in_order(run: Run) -> None:
 
 
 def test_a_lane_of_another_release_is_unfit_and_says_how(run: Run) -> None:
-    lane = LaneEnd(run, {**HELLO, "versions": {**HELLO["versions"], "heliograph": "0.0.1"}})
+    lane = LaneEnd(run, replace(HELLO, versions={**HELLO.versions, "heliograph": "0.0.1"}))
     until(lambda: run.events)
     (up,) = run.events
     assert isinstance(up, LaneUp)
@@ -315,7 +338,7 @@ def test_a_lane_of_another_release_is_unfit_and_says_how(run: Run) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_lane_that_drained_ends_as_clean_as_it_says(run: Run, clean: bool) -> None:
-    lane = LaneEnd(run, HELLO, {"type": "drained", "clean": clean})
+    lane = LaneEnd(run, HELLO, Drained(clean=clean))
     until(lambda: run.events)
     lane.line.close()
     until(lambda: len(run.events) == 2)
@@ -323,7 +346,7 @@ def test_a_lane_that_drained_ends_as_clean_as_it_says(run: Run, clean: bool) -> 
 
 
 def test_a_lane_that_ends_without_a_word_is_not_clean_whatever_its_predecessor_said(run: Run) -> None:
-    first = LaneEnd(run, HELLO, {"type": "drained", "clean": True})
+    first = LaneEnd(run, HELLO, Drained(clean=True))
     until(lambda: run.events)
     second = LaneEnd(run, HELLO)
     until(lambda: len(run.events) == 2)
@@ -357,6 +380,48 @@ def test_a_lane_that_fell_silent_is_told_as_that_and_its_job_is_cancelled(
     run.close()
 
 
+# -- what lanes are ordered
+
+
+def orders_to(lane: LaneEnd, count: int) -> list[Order]:
+    """The next ones but for renewals."""
+    found: list[Order] = []
+    while len(found) < count:
+        order = lane.heard.get(timeout=SOON_S)
+        if not isinstance(order, Renew):
+            found.append(order)
+    return found
+
+
+def test_a_lane_hears_of_links_before_partitions_and_gets_those_in_portions(run: Run) -> None:
+    lane = LaneEnd(run, HELLO)
+    until(lambda: run.events)
+    specs = [spec_of(partition(number)) for number in range(ROWS_PER_FRAME + 1)]
+    run.lanes.assign(0, [ENDS], specs, clear_in_s=2.5, pid=42)
+    links, first, last = orders_to(lane, 3)
+    assert links == OpenLinks(links=(ENDS,))
+    assert first == Assign(specs=tuple(specs[:-1]), clear_in_s=2.5, pid=42)
+    assert last == Assign(specs=(specs[-1],), clear_in_s=2.5, pid=42)
+    lane.line.close()
+
+
+def test_revocations_and_attempts_come_in_portions_too(run: Run) -> None:
+    lane = LaneEnd(run, HELLO)
+    until(lambda: run.events)
+    keys = [partition(number) for number in range(ROWS_PER_FRAME + 1)]
+    run.lanes.revoke(0, keys)
+    run.lanes.grant_attempts(0, [(key, 3) for key in keys], pid=42)
+    run.lanes.stop(0)
+    assert orders_to(lane, 5) == [
+        Revoke(partitions=tuple(keys[:-1])),
+        Revoke(partitions=(keys[-1],)),
+        GrantAttempts(attempts=tuple((key, 3) for key in keys[:-1]), pid=42),
+        GrantAttempts(attempts=((keys[-1], 3),), pid=42),
+        Stop(),
+    ]
+    lane.line.close()
+
+
 # -- a real lane, without Spark
 
 
@@ -385,7 +450,7 @@ def test_a_lane_comes_up_fit_and_ends_clean_when_it_is_told_to(run: Run) -> None
     (up,) = run.events
     assert isinstance(up, LaneUp)
     assert up.unfit is None
-    run.lanes.send(0, [{"type": "stop"}])
+    run.lanes.stop(0)
     lane.join()
     until(lambda: len(run.events) > 1)
     assert run.events[-1] == LaneGone(0, clean=True, silent=False)
@@ -395,9 +460,9 @@ def test_a_lane_comes_up_fit_and_ends_clean_when_it_is_told_to(run: Run) -> None
 def test_a_lane_lets_go_of_what_it_does_not_hold_at_once(run: Run) -> None:
     lane = RealLane(run)
     until(lambda: run.events)
-    run.lanes.send(0, [{"type": "revoke", "partitions": [list(partition(3))]}])
+    run.lanes.revoke(0, [partition(3)])
     until(lambda: LaneRevoked(0, partition(3), clean=True) in run.events)
-    run.lanes.send(0, [{"type": "stop"}])
+    run.lanes.stop(0)
     lane.join()
 
 
@@ -426,7 +491,7 @@ def test_a_lane_counts_for_a_driver_whose_machine_was_paused(
     run.lanes._server._loop.call_soon_threadsafe(time.sleep, 1.0)
     until(lambda: run.clock() - begun > 0.5)  # by and by, as heartbeats that had queued up are read
     assert run.clock() - begun <= clock_of_waits() - begun
-    run.lanes.send(0, [{"type": "stop"}])
+    run.lanes.stop(0)
     lane.join()
 
 
@@ -436,7 +501,7 @@ def test_a_lane_without_old_records_wants_no_lease(run: Run) -> None:
     until(lambda: run.events)
     time.sleep(0.2)
     assert run.lanes.leased_until(0, "sf-to-nyc") == float("-inf")
-    run.lanes.send(0, [{"type": "stop"}])
+    run.lanes.stop(0)
     lane.join()
 
 
@@ -451,5 +516,5 @@ def test_a_lane_asks_for_leases_of_the_links_that_have_old_records(
     time.sleep(0.2)
     assert lane.ended == []
     assert run.lanes.leased_until(0, "unknown") == float("-inf")
-    run.lanes.send(0, [{"type": "stop"}])
+    run.lanes.stop(0)
     lane.join()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from heliograph.engine.lane_log import repeat
+from heliograph.engine.orders import LogLine
 from heliograph.interface.cli import logs
 from heliograph.interface.cli.logs import Level, LogFormat
 from heliograph.model.events import Event, Trouble
@@ -153,7 +154,7 @@ def test_an_exception_is_told_with_its_line(form: LogFormat, capsys: pytest.Capt
 def test_what_a_lane_told_is_shown_at_the_level_it_was_told(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(Level.error)
     for level in ("WARNING", "ERROR"):
-        repeat(2, {"type": "log", "level": level, "logger": "heliograph.copier", "words": level.lower()})
+        repeat(2, LogLine(level=level, logger="heliograph.copier", words=level.lower()))
     (line,) = lines(capsys)
     assert line.endswith("ERROR   heliograph.lane: lane 2: heliograph.copier: error")
 

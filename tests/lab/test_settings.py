@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+import stat
 from pathlib import Path
 
 from heliograph.lab.settings import (
@@ -48,6 +49,16 @@ def test_ports_are_distinct_and_outside_the_range_of_outgoing_connections() -> N
 def test_a_backslash_survives_the_properties_file(tmp_path: Path) -> None:
     write_settings(tmp_path / "p", {"key": "a\\b"})
     assert (tmp_path / "p").read_text() == "key=a\\\\b\n"
+
+
+def test_what_is_not_ascii_is_written_as_java_reads_it(tmp_path: Path) -> None:
+    write_settings(tmp_path / "p", {"key": 'größer "𝄞"'})
+    assert (tmp_path / "p").read_bytes() == rb"key=gr\u00f6\u00dfer \"\ud834\udd1e\"" + b"\n"
+
+
+def test_settings_with_passwords_of_users_are_for_their_owner_only(tmp_path: Path) -> None:
+    write_settings(tmp_path / "p", {"key": "value"})
+    assert stat.S_IMODE((tmp_path / "p").stat().st_mode) == 0o600
 
 
 def test_a_broker_with_zookeeper_listens_on_loopback_as_its_release_writes_it() -> None:

@@ -18,7 +18,7 @@ from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.plan import RefusePartition
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.recovery import APPEND_ANSWERS, NEVER_READ, Stop
-from heliograph.engine.assignment import progress_of
+from heliograph.engine.copy_reports import progress_of
 from heliograph.model import hints
 from heliograph.model.admission import Refused
 from heliograph.model.command import CommandState
@@ -28,7 +28,7 @@ from heliograph.model.occurrence import of_stop
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.states import StopReason
 from tests.controller.observed import partition
-from tests.engine.test_assignment import spec_of
+from tests.copier.source_batches import spec_of
 
 PACKAGE = Path(heliograph.__file__).parent
 P3 = MirrorPartition("sf-to-nyc", "orders", "sf.orders", 3)
@@ -75,7 +75,7 @@ def test_who_shows_or_writes_a_stop_puts_the_names_in() -> None:
     assert wanted.endswith(": heliograph topics remirror sf-to-nyc orders")
     assert of_stop(where, why.as_stop(), datetime.now(UTC)).hint == wanted
     assert Board([], [refused(where)]).rows[where].hint == wanted
-    copy = PartitionCopy(spec_of("orders", 0), 1)
+    copy = PartitionCopy(spec_of(), 1)
     copy.stop(why.as_stop())
     assert progress_of(copy, 0.0).hint == hint_for(copy.spec.partition, AFRESH)
     ledger: Any = SimpleNamespace(state=LedgerState(), commands=CommandState())

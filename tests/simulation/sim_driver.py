@@ -107,9 +107,9 @@ class SimDriver(Process):
         )  # fmt: skip
 
         def make_server(
-            _secret: bytes, on_message: Any, on_gone: Any, *, on_silent: Any, **_options: Any
+            _secret: bytes, on_report: Any, on_gone: Any, *, on_silent: Any, **_options: Any
         ) -> ControlServer:
-            self.server = SimServer(self, on_message, on_gone, on_silent)
+            self.server = SimServer(self, on_report, on_gone, on_silent)
             return cast(ControlServer, self.server)
 
         self.engine = SimLanes(

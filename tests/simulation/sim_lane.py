@@ -15,10 +15,10 @@ from heliograph.copier.lane import Lane
 from heliograph.copier.lane_clusters import LaneClusters
 from heliograph.copier.surroundings import Surroundings
 from heliograph.engine.control_line import HEARTBEAT_S, SILENCE_LIMIT_S
-from heliograph.engine.frames import Message
 from heliograph.engine.lane_orders import LaneOrders
+from heliograph.engine.orders import Hello, LineEnded, Order
 
-from .control_wires import BROKEN, CLOSED, END, ControlWire
+from .control_wires import END, ControlWire, Farewell
 from .marker_line import MarkerLine
 from .sim_client import SimClient
 from .sim_line import SimLine
@@ -63,8 +63,7 @@ class SimLane(Process):
         self.orders = LaneOrders(self.lane, clusters, self.wire.to_driver, pid=self.pid)
         self._life = self.loop.create_task(self._live(self.lane, self.orders, failure))
         self._life.add_done_callback(self._ended)
-        versions = self.driver.versions
-        self.wire.to_driver({"type": "hello", "pid": self.pid, "host": "there", "versions": versions})
+        self.wire.to_driver(Hello(pid=self.pid, host="there", versions=self.driver.versions))
         self._beat()
 
     async def _live(self, lane: Lane, orders: LaneOrders, failure: asyncio.Future[str]) -> str:
@@ -98,27 +97,27 @@ class SimLane(Process):
         if self.loop.time() - self._heard_at > SILENCE_LIMIT_S:
             self._give(END)
 
-    def hear(self, message: Message) -> None:
+    def hear(self, order: Order | LineEnded) -> None:
         self._heard_at = self.loop.time()
-        self._give(message)
+        self._give(order)
 
-    def _give(self, message: Message) -> None:
+    def _give(self, order: Order | LineEnded) -> None:
         if self.orders is not None:
-            self.loop.arrive(self.orders.hand_over, message)
+            self.loop.arrive(self.orders.hand_over, order)
 
     # -- its end
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._world.tell(self.name, "ends:", task.exception() or task.result())
         self.exit()
-        self._end(CLOSED)
+        self._end(Farewell.CLOSED)
 
     def kill(self) -> None:
         if not self.dead:
             super().kill()
-            self._end(BROKEN if self._world.chance.random() < BREAKS_HARD else CLOSED)
+            self._end(Farewell.BROKEN if self._world.chance.random() < BREAKS_HARD else Farewell.CLOSED)
 
-    def _end(self, farewell: Message) -> None:
+    def _end(self, farewell: Farewell) -> None:
         self._world.lanes.remove(self)
         for line in self.lines:
             line.drop_some()

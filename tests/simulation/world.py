@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 
-from heliograph.engine.frames import Message
+from heliograph.engine.orders import Occurrences, Report
 from heliograph.model.events import Event
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition, TopicPartition
@@ -198,16 +198,18 @@ class World(Schedule):
 
     # -- losses
 
-    def hear_of_losses(self, message: Message) -> None:
+    def hear_of_losses(self, report: Report) -> None:
         """A driver hears this of a lane."""
-        for told in message.get("occurrences", ()):
-            if told["code"] == Event.LOSS_ACCEPTED:
+        for told in report.occurrences if isinstance(report, Occurrences) else ():
+            if told.code is Event.LOSS_ACCEPTED:
                 (judge,) = (
                     each
                     for each in self.judges
-                    if (each.key.link, each.key.partition) == (told["link"], told["partition"])
+                    if (each.key.link, each.key.partition) == (told.link, told.partition)
                 )
-                judge.told_of_loss(told["first_offset"], told["next_offset"])
+                assert told.first_offset is not None
+                assert told.next_offset is not None
+                judge.told_of_loss(told.first_offset, told.next_offset)
 
     # -- clocks and chances
 

@@ -58,15 +58,17 @@ def compare(
     timeout_s: float = 120.0,
     isolations: tuple[str, str] = BOTH_COMMITTED,
     source_settings: Mapping[str, Any] | None = None,
+    target_settings: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """Compares topics of one name, or a mapping of source to target names. Raises `Undecided` in time.
-    `isolations`: of the consumers of source and target. `source_settings`: of the source's (old_kafka.py)."""
+    `isolations`: of the consumers of source and target. `source_settings`, `target_settings`: librdkafka's, of each
+    (old_kafka.py, client_access.py)."""
     pairs = topic_pairs(topics)
     deadline = Deadline.after(timeout_s)
     findings = Findings()
     with (
         LogReader(source_bootstrap, deadline, isolations[0], source_settings) as source,
-        LogReader(target_bootstrap, deadline, isolations[1]) as target,
+        LogReader(target_bootstrap, deadline, isolations[1], target_settings) as target,
     ):
         for source_topic, target_topic in pairs.items():
             _compare_topic(findings, source, target, source_topic, target_topic)
@@ -82,6 +84,7 @@ def assert_identical(
     timeout_s: float = 120.0,
     isolations: tuple[str, str] = BOTH_COMMITTED,
     source_settings: Mapping[str, Any] | None = None,
+    target_settings: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """Fails with the first differences; also if the source holds another number of records than expected."""
     verdict = compare(
@@ -91,6 +94,7 @@ def assert_identical(
         timeout_s=timeout_s,
         isolations=isolations,
         source_settings=source_settings,
+        target_settings=target_settings,
     )
     listed = "\n  ".join(verdict.differences)
     assert verdict.identical, (

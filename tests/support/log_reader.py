@@ -87,7 +87,7 @@ class LogReader:
         isolation: str = "read_committed",
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """`settings`: what the client needs to talk to this cluster (old_kafka.py)."""
+        """`settings`: what the client needs to talk to this cluster (old_kafka.py, client_access.py)."""
         self._bootstrap = bootstrap
         self._deadline = deadline
         self._consumer = Consumer(
@@ -152,9 +152,11 @@ class LogReader:
         self.close()
 
 
-def read_topic(bootstrap: str, topic: str, *, timeout_s: float = 60.0) -> list[list[SeenRecord]]:
+def read_topic(
+    bootstrap: str, topic: str, *, timeout_s: float = 60.0, settings: Mapping[str, Any] | None = None
+) -> list[list[SeenRecord]]:
     """All records of a topic that fits into memory, by partition."""
-    with LogReader(bootstrap, Deadline.after(timeout_s)) as reader:
+    with LogReader(bootstrap, Deadline.after(timeout_s), settings=settings) as reader:
         partitions = range(reader.partition_count(topic) or 0)
         return [list(reader.records(topic, each, reader.bounds(topic, each))) for each in partitions]
 

@@ -7,7 +7,6 @@ For what does not need Spark. `kill` ends a run as kill -9 does: nothing is drai
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -17,11 +16,11 @@ from heliograph.controller.mirror import Mirror
 from heliograph.copier.lane import Lane
 from heliograph.copier.lane_clusters import LaneClusters
 from heliograph.engine.control_server import ControlServer
-from heliograph.engine.frames import Message
 from heliograph.engine.lane_jobs import LaneJobs
 from heliograph.engine.lane_orders import LaneOrders
 from heliograph.engine.lane_task import LaneTicket
 from heliograph.engine.lanes import Lanes
+from heliograph.engine.orders import Hello, Order, Report, decode_order, decode_report, encode
 from heliograph.engine.session import Session
 from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.settings import Settings
@@ -44,8 +43,7 @@ class _PlainLane:
         self.beats = run.loop.create_task(self._beat())
 
     async def _live(self) -> None:
-        hello = {"type": "hello", "pid": 1000 + self.number, "host": "here", "versions": self._run.versions}
-        self._send(hello)
+        self._send(Hello(pid=1000 + self.number, host="here", versions=self._run.versions))
         try:
             await self.orders.live(self._failure)
         finally:
@@ -59,8 +57,8 @@ class _PlainLane:
             self._send(self.orders.beat())
             await asyncio.sleep(BEAT_S)
 
-    def _send(self, message: Message) -> None:
-        self._run.on_message(self.number, json.loads(json.dumps(message)))
+    def _send(self, report: Report) -> None:
+        self._run.on_report(self.number, decode_report(encode(report)))
 
     def _failed(self, problem: BaseException) -> None:
         self._run.failures.append(problem)
@@ -75,7 +73,7 @@ class PlainRun:
         self.loop = asyncio.get_running_loop()
         self.failures: list[BaseException] = []
         self.versions: dict[str, str] = {}
-        self.on_message: Callable[[int, Message], None] = lambda _lane, _message: None
+        self.on_report: Callable[[int, Report], None] = lambda _lane, _report: None
         self._on_gone: Callable[[int], None] = lambda _lane: None
         self._lanes: dict[int, _PlainLane] = {}
         self.mirror = Mirror(settings, until_caught_up=until_caught_up, make_lanes=self._make_lanes)
@@ -89,10 +87,11 @@ class PlainRun:
             cancel_all=lambda: None,
         )  # fmt: skip
 
-        def make_server(_secret: bytes, on_message: Any, on_gone: Any, **_options: Any) -> ControlServer:
-            self.on_message, self._on_gone = on_message, on_gone
+        def make_server(_secret: bytes, on_report: Any, on_gone: Any, **_options: Any) -> ControlServer:
+            self.on_report, self._on_gone = on_report, on_gone
             server = SimpleNamespace(
                 start=lambda _host: ("here", 0),
+                fingerprint=b"",
                 stop=lambda: None,
                 send=self._to_lane,
                 end_line=lambda _lane: None,
@@ -117,13 +116,13 @@ class PlainRun:
     def _start_lanes(self, tickets: list[LaneTicket]) -> None:
         self._lanes = {ticket.lane: _PlainLane(self, ticket) for ticket in tickets}
 
-    def _to_lane(self, lane: int, message: Message) -> None:
+    def _to_lane(self, lane: int, order: Order) -> None:
         """From any thread."""
-        order = json.loads(json.dumps(message))
+        heard = decode_order(encode(order))
 
         def hand_over() -> None:
             if lane in self._lanes:
-                self._lanes[lane].orders.hand_over(order)
+                self._lanes[lane].orders.hand_over(heard)
 
         self.loop.call_soon_threadsafe(hand_over)
 

@@ -6,7 +6,7 @@ Owns how records get onto a cluster. Must not know what is in them (records.py) 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import Producer
@@ -73,10 +73,16 @@ class ConfirmedProducer:
 
 
 def produce_records(
-    bootstrap: str, topic: str, records: Iterable[Record], *, partition: int = 0, codec: str = "none"
+    bootstrap: str,
+    topic: str,
+    records: Iterable[Record],
+    *,
+    partition: int = 0,
+    codec: str = "none",
+    settings: Mapping[str, Any] | None = None,
 ) -> int:
-    """Sends records in order to one partition; returns their number."""
-    producer = ConfirmedProducer(bootstrap, codec=codec)
+    """Sends records in order to one partition; returns their number. `settings`: librdkafka's (client_access.py)."""
+    producer = ConfirmedProducer(bootstrap, codec=codec, **(settings or {}))
     for record in records:
         producer.send(topic, partition, record)
     producer.confirm()

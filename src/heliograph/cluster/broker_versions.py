@@ -17,6 +17,7 @@ from heliograph.cluster.connection import Connection
 from heliograph.cluster.messages import call, raise_for, unpacking
 from heliograph.cluster.open_connection import open_connection
 from heliograph.cluster.properties import ClientProperties
+from heliograph.cluster.security.cluster_locks import ClusterLocks
 from heliograph.model.errors import Disconnected, RequestTimedOut
 from heliograph.wire.api_keys import ApiKey
 
@@ -46,8 +47,9 @@ def versions_of(release: str) -> Versions:
 class BrokerVersions:
     """Of one cluster."""
 
-    def __init__(self, properties: ClientProperties) -> None:
+    def __init__(self, properties: ClientProperties, locks: ClusterLocks) -> None:
         self._properties = properties
+        self._locks = locks
         self._fallback = properties.broker_version_fallback
         self._mute: dict[Address, float] = {}  # by address: until when it is not asked again
         self._answered: set[Address] = set()
@@ -87,7 +89,8 @@ class BrokerVersions:
         return None
 
     async def _connect(self, address: Address, unacknowledged_ms: int) -> Connection:
-        return await open_connection(*address, self._properties, unacknowledged_ms=unacknowledged_ms)
+        tls = await self._locks.tls(address[0])
+        return await open_connection(*address, self._properties, tls=tls, unacknowledged_ms=unacknowledged_ms)
 
     async def _ask(self, connection: Connection) -> Versions:
         # Version 0 is offered by every broker since 0.10 and its answer's layout never changed.
@@ -105,5 +108,8 @@ class BrokerVersions:
 
 def _without_fallback(failed: Disconnected | RequestTimedOut) -> Disconnected | RequestTimedOut:
     words = f"{failed.message}, asked for the versions that it speaks"
-    hint = "if its brokers are older than Kafka 0.10, set broker.version.fallback and cluster.id (docs/VERSIONS.md)"
+    hint = (
+        failed.hint
+        or "if its brokers are older than Kafka 0.10, set broker.version.fallback and cluster.id (docs/VERSIONS.md)"
+    )
     return type(failed)(words, hint=hint)

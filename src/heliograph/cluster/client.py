@@ -22,15 +22,22 @@ from heliograph.cluster.broker_versions import BrokerVersions
 from heliograph.cluster.connection import Connection
 from heliograph.cluster.messages import call, common_version
 from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, from_response, request_for
+from heliograph.cluster.open_connection import answer_limit
 from heliograph.cluster.properties import ClientProperties
 from heliograph.cluster.repeated_call import RepeatedCall
+from heliograph.cluster.security.attempts import Attempts
+from heliograph.cluster.security.cluster_locks import ClusterLocks
+from heliograph.cluster.security.settings import Security
 from heliograph.model.errors import (
+    AuthenticationFailed,
     ClusterMistaken,
     ClusterUnreachable,
     ConfigError,
     Disconnected,
     ProtocolError,
     RequestFailed,
+    SecurityFailed,
+    SecurityUnusable,
 )
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.api_keys import ApiKey
@@ -42,6 +49,7 @@ METADATA_ANSWER_MS = 3_000  # any broker can answer: one that hangs must not hid
 
 # Brokers name one of them at random as the controller: their answers differ in that, and in nothing else as a rule.
 METADATA_KEPT = 32
+REFUSED_AGAIN_S = 60.0
 METADATA_VERSIONS = range(MetadataRequest.max_version + 1)
 # Brokers that take none as high create the topics that a request names, if auto.create.topics.enable says so. They are
 # asked for all topics instead: a mirror creates nothing at a source.
@@ -50,19 +58,26 @@ T = TypeVar("T")
 
 
 class ClusterClient:
-    """One per cluster and event loop. `topics` limits what metadata is kept; None keeps all."""
+    """One per cluster and event loop. `attempts`: shared by those that use the same secrets on the cluster."""
 
-    def __init__(self, name: str, properties: ClientProperties) -> None:
+    def __init__(self, name: str, properties: ClientProperties, attempts: Attempts | None = None) -> None:
         self.name = name
         self.properties = properties
         self.metadata = ClusterMetadata(cluster_id="", controller=-1, brokers={})
         self.on_metadata: Callable[[Sequence[str]], None] = lambda _topics: None  # those that have changed
+        self.on_refused: Callable[[SecurityFailed], None] = lambda _problem: (
+            None
+        )  # TLS or SASL; told again each minute
+        self._refused_with = ""
+        self._refused_at = float("-inf")
         self._topics: set[str] | None = set()
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: dict[tuple[int, str], asyncio.Task[Connection]] = {}
         self._failures: dict[tuple[int, str], int] = {}
         self._not_before: dict[tuple[int, str], float] = {}
-        self._versions = BrokerVersions(properties)
+        self._attempts = attempts or Attempts()
+        self._locks = self._locks_for(properties.security)
+        self._versions = BrokerVersions(properties, self._locks)
         self._metadata_call = RepeatedCall(MetadataResponse, self._read_metadata, kept=METADATA_KEPT)
         self._read_last: ClusterMetadata | None = None
         self._refreshing: asyncio.Task[None] | None = None
@@ -81,6 +96,14 @@ class ClusterClient:
                 raise ConfigError(
                     [f"clusters.{self.name}.cluster.id: {mistaken.message}"], hint=mistaken.hint
                 ) from mistaken
+            except SecurityUnusable as unusable:
+                raise ConfigError(
+                    [f"clusters.{self.name}: {unusable.message}"], hint=unusable.hint
+                ) from unusable
+            except AuthenticationFailed as refused:
+                raise ClusterUnreachable(
+                    f"cluster {self.name!r}: {refused.message}", hint=refused.hint
+                ) from refused
             except (RequestFailed, ProtocolError) as problem:
                 problems.append(problem.message)
                 hint = hint or problem.hint
@@ -90,14 +113,47 @@ class ClusterClient:
             return
         raise ClusterUnreachable(
             f"cluster {self.name!r} cannot be reached: {'; '.join(problems)}",
-            hint=f"check clusters.{self.name}.bootstrap.servers and that a Kafka broker listens there in plain text"
-            + (f"; {hint}" if hint else ""),
+            hint=hint
+            or f"check clusters.{self.name}.bootstrap.servers and that a Kafka broker listens there for"
+            f" {self.properties.security.protocol}",
         )
 
     def start(self) -> None:
         """Keep metadata fresh from now on; a cluster that is away is found when it is back."""
         self._keeper = asyncio.create_task(self._keep())
         self._keeper.add_done_callback(_report_end)
+
+    def use(self, security: Security) -> None:
+        """Prove with this who we are, from now on. Connections that are open stay so."""
+        self.properties = replace(self.properties, security=security)
+        self._locks.use(security)
+
+    async def try_security(self, security: Security) -> None:
+        """Whether the cluster lets us in with that, by a connection that is closed again; `SecurityFailed` if it does
+        not, and what else is wrong where no broker can be asked."""
+        locks = self._locks_for(security)
+        versions = BrokerVersions(replace(self.properties, security=security), locks)
+        addresses = [(broker.host, broker.port) for broker in self.metadata.brokers.values()]
+        problem: RequestFailed | ProtocolError | None = None
+        for host, port in (*addresses, *self.properties.bootstrap_servers):
+            try:
+                (await self._opened(versions, locks, Broker(BOOTSTRAP_NODE, host, port))).close()
+            except SecurityFailed:
+                raise
+            except (RequestFailed, ProtocolError) as failed:
+                problem = failed
+            else:
+                return
+            finally:
+                await locks.aclose()
+        assert problem is not None
+        raise problem
+
+    def _locks_for(self, security: Security) -> ClusterLocks:
+        timeout_ms = min(
+            self.properties.socket_connection_setup_timeout_ms, self.properties.request_timeout_ms
+        )
+        return ClusterLocks(security, timeout_ms=timeout_ms, attempts=self._attempts)
 
     async def _ask_address(self, host: str, port: int, topics: set[str] | None) -> ClusterMetadata:
         """Metadata from an address that need not be a known broker, over a connection of its own."""
@@ -111,7 +167,7 @@ class ClusterClient:
         tasks = [*self._opening.values(), *(t for t in (self._refreshing, self._keeper) if t)]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, self._locks.aclose(), return_exceptions=True)
         for connection in list(self._connections.values()):
             connection.close()
 
@@ -279,7 +335,29 @@ class ClusterClient:
         return wait_ms / 1000 * random.uniform(1 - JITTER, 1 + JITTER)
 
     async def _open(self, broker: Broker, unacknowledged_ms: int = 0) -> Connection:
-        return await self._versions.open(broker.host, broker.port, unacknowledged_ms=unacknowledged_ms)
+        try:
+            return await self._opened(self._versions, self._locks, broker, unacknowledged_ms)
+        except SecurityFailed as problem:
+            self._tell_refused(problem)
+            raise
+
+    def _tell_refused(self, problem: SecurityFailed) -> None:
+        now = asyncio.get_running_loop().time()
+        if problem.message != self._refused_with or now - self._refused_at >= REFUSED_AGAIN_S:
+            self._refused_with, self._refused_at = problem.message, now
+            self.on_refused(problem)
+
+    async def _opened(
+        self, versions: BrokerVersions, locks: ClusterLocks, broker: Broker, unacknowledged_ms: int = 0
+    ) -> Connection:
+        connection = await versions.open(broker.host, broker.port, unacknowledged_ms=unacknowledged_ms)
+        try:
+            await locks.authenticate(connection, broker.host)
+        except BaseException:  # also when nobody waits for it any more
+            connection.close()
+            raise
+        connection.allow_frames(answer_limit(self.properties))
+        return connection
 
 
 def _retrieve(shared: asyncio.Task[Any]) -> None:

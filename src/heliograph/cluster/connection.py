@@ -9,19 +9,32 @@ it: every request that waits then ends as `RequestTimedOut` or `Disconnected`, w
 A request may come with a permit, which is asked right before the system call that completes the request. If it says no,
 the connection is closed instead, and nothing of what waits behind leaves either. Closing throws away what was not sent.
 
+Under TLS requests are sealed before they come to the gate, and answers are opened when they are received
+(security/tls_stream.py). While a connection is reserved, for proving again who we are, all other requests wait.
+
 How one is opened is open_connection.py's.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
-from collections.abc import Sequence
-from typing import cast
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol, cast
 
 from heliograph.cluster.exchange import Buffer, Exchange
 from heliograph.cluster.gate import Flow, Gate, Permit
-from heliograph.model.errors import Disconnected, HeliographError, ProtocolError, RequestTimedOut
+from heliograph.cluster.security.tls_failures import closed_while_shaking
+from heliograph.cluster.security.tls_stream import TlsStream
+from heliograph.model.errors import (
+    Disconnected,
+    HeliographError,
+    ProtocolError,
+    RequestTimedOut,
+    SecurityFailed,
+)
 
 ROOM_LOOK_S = 0.002  # rare: the kernel took all of a request but the very last byte
 
@@ -54,19 +67,65 @@ class _SocketOutlet:
         self._transport.writelines(parts)
 
 
-class Connection(asyncio.BufferedProtocol):
-    """Use `open_connection`. `versions` is filled in by whoever negotiates them: api key -> highest version."""
+class Line(Protocol):
+    """Where requests can be sent: a connection, or one that is reserved."""
 
-    def __init__(self, address: str, sock: socket.socket, client_id: str, frame_limit: int) -> None:
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def versions(self) -> dict[int, tuple[int, int]]: ...
+
+    def request(
+        self,
+        api_key: int,
+        version: int,
+        buffers: Sequence[Buffer],
+        *,
+        flexible: bool,
+        timeout_ms: int,
+        permit: Permit | None = None,
+    ) -> asyncio.Future[memoryview]: ...
+
+
+class _Request(NamedTuple):
+    api_key: int
+    version: int
+    buffers: Sequence[Buffer]
+    flexible: bool
+    deadline: float
+    permit: Permit | None
+    answer: asyncio.Future[memoryview]
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Use `open_connection`. `versions` is filled in by whoever negotiates them: api key -> highest version.
+
+    `frame_limit`: of answers; it may be raised once the peer has proven who it is. `tls`: None in plain text.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        sock: socket.socket,
+        client_id: str,
+        frame_limit: int,
+        tls: TlsStream | None = None,
+    ) -> None:
         self.address = address
         self.versions: dict[int, tuple[int, int]] = {}
+        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # TLS included
         self._sock = sock
+        self._tls = tls
         self._loop = asyncio.get_running_loop()
         self._exchange: Exchange[asyncio.Future[memoryview]] = Exchange(client_id, frame_limit)
+        self._reserved = False
+        self._behind: deque[_Request] = deque()  # asked for while it is reserved
         self._transport: asyncio.Transport | None = None
         self._gate: Gate | None = None
         self._watchdog: asyncio.TimerHandle | None = None
         self._room_timer: asyncio.TimerHandle | None = None
+        self._session_timer: asyncio.TimerHandle | None = None
         self._closed: HeliographError | None = None
         self.last_used = self._loop.time()
 
@@ -77,7 +136,22 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def waiting(self) -> int:
         """How many requests have no answer yet."""
-        return self._exchange.waiting
+        return self._exchange.waiting + len(self._behind)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a request, or a part of one, may not leave yet."""
+        return self._gate is not None and not self._gate.is_open
+
+    def allow_frames(self, limit_bytes: int) -> None:
+        """Answers may be so large from now on."""
+        self._exchange.frame_limit = limit_bytes
+
+    def renew_in(self, delay_s: float, renew: Callable[[], None]) -> None:
+        """Call this when the session nears its end, if the connection is open then. One time, the last that was set."""
+        if self._session_timer is not None:
+            self._session_timer.cancel()
+        self._session_timer = self._loop.call_later(delay_s, renew) if self._closed is None else None
 
     def request(
         self,
@@ -94,19 +168,61 @@ class Connection(asyncio.BufferedProtocol):
         `permit` is asked right before the request is whole with the kernel; if it says no, all ends here.
         `flexible`: whether this version of the API uses the flexible encoding (ApiVersions answers never do).
         """
-        answer: asyncio.Future[memoryview] = self._loop.create_future()
-        if self._closed is not None or self._gate is None:
-            answer.set_exception(self._closed or Disconnected(f"{self.address} is not connected"))
-            return answer
+        request = self._asked(api_key, version, buffers, flexible, timeout_ms, permit)
+        if self._reserved and self._closed is None:
+            self._behind.append(request)
+        else:
+            self._send(request)
+        return request.answer
+
+    @contextlib.contextmanager
+    def reserved(self) -> Iterator[Line]:
+        """For requests that no others may come between. Those of others leave at the end, in their order."""
+        assert not self._reserved
+        self._reserved = True
+        try:
+            yield _ReservedLine(self)
+        finally:
+            self._reserved = False
+            while self._behind and self._closed is None:
+                self._send(self._behind.popleft())
+
+    def _asked(
+        self,
+        api_key: int,
+        version: int,
+        buffers: Sequence[Buffer],
+        flexible: bool,
+        timeout_ms: int,
+        permit: Permit | None,
+    ) -> _Request:
         self.last_used = self._loop.time()
         deadline = self.last_used + timeout_ms / 1000
-        parts = self._exchange.ask(
-            api_key, version, buffers, flexible=flexible, deadline=deadline, token=answer
+        return _Request(
+            api_key, version, buffers, flexible, deadline, permit, answer=self._loop.create_future()
         )
-        self._watch(deadline)
-        self._gate.push(parts, permit)
+
+    def _send(self, request: _Request) -> None:
+        if self._closed is not None or self._gate is None:
+            request.answer.set_exception(self._closed or Disconnected(f"{self.address} is not connected"))
+            return
+        parts: Sequence[Buffer] = self._exchange.ask(
+            request.api_key,
+            request.version,
+            request.buffers,
+            flexible=request.flexible,
+            deadline=request.deadline,
+            token=request.answer,
+        )
+        if self._tls is not None:
+            try:
+                parts = [self._tls.seal(parts)]
+            except SecurityFailed as problem:
+                self.close(self._at_address(problem))
+                return
+        self._watch(request.deadline)
+        self._gate.push(parts, request.permit)
         self.resume_writing()
-        return answer
 
     def postpone(self, delay_s: float) -> None:
         """The broker reads nothing for so long, by a quota: what waits is due that much later."""
@@ -119,10 +235,11 @@ class Connection(asyncio.BufferedProtocol):
         try:
             flow = self._gate.flush()
         except OSError as problem:
-            self._close_from_within(f"the connection to {self.address} broke: {problem.strerror or problem}")
+            words = f"the connection to {self.address} broke: {problem.strerror or problem}"
+            self._close_from_within(self._last_words() or self._lost(words))
             return
         if flow is Flow.REFUSED:
-            self._close_from_within(f"a request to {self.address} was not permitted any more")
+            self._close_from_within(Disconnected(f"a request to {self.address} was not permitted any more"))
         elif flow is Flow.FULL and self._room_timer is None:
             # By the clock: transports tell only of room for what they keep themselves.
             self._room_timer = self._loop.call_later(ROOM_LOOK_S, self._look_again)
@@ -131,26 +248,44 @@ class Connection(asyncio.BufferedProtocol):
         self._room_timer = None
         self.resume_writing()
 
-    def _close_from_within(self, words: str) -> None:
+    def _last_words(self) -> HeliographError | None:
+        """Why the peer has ended TLS, if it said so before it closed: our own call may fail before we have heard."""
+        if self._tls is None:
+            return None
+        try:
+            self._tls.received(self._sock.recv_into(self._tls.room()))
+            self._tls.read_into(memoryview(bytearray(1)))
+        except OSError:
+            return None
+        except SecurityFailed as problem:
+            return self._at_address(problem)
+        return None
+
+    def _close_from_within(self, reason: HeliographError) -> None:
         """Inside a transport's own callback asyncio cannot bear an abort: it would end the connection twice."""
         if self._transport is not None:
             self._loop.call_soon(self._transport.abort)
             self._transport = None
-        self.close(Disconnected(words))
+        self.close(reason)
 
     def close(self, reason: HeliographError | None = None) -> None:
         """End now; every request that waits fails with `reason`."""
         if self._closed is not None:
             return
         self._closed = reason or Disconnected(f"the connection to {self.address} was closed")
-        for timer in (self._watchdog, self._room_timer):
+        for timer in (self._watchdog, self._room_timer, self._session_timer):
             if timer is not None:
                 timer.cancel()
         if self._gate is not None:
             self._gate.clear()
         if self._transport is not None:
             self._transport.abort()
-        for answer in self._exchange.give_up():
+        if not self.opened.done():
+            self.opened.set_exception(self._closed)
+            self.opened.exception()
+        behind = [request.answer for request in self._behind]
+        self._behind.clear()
+        for answer in (*self._exchange.give_up(), *behind):
             if not answer.done():
                 answer.set_exception(self._closed)
                 answer.exception()  # an answer nobody waits for any more is no news
@@ -173,28 +308,89 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._watch(first)
 
-    # -- asyncio.BufferedProtocol
+    def _lost(self, words: str) -> HeliographError:
+        """The peer has left."""
+        if self._tls is None:
+            return Disconnected(words)
+        if not self._tls.is_ready:
+            return self._at_address(closed_while_shaking())
+        return Disconnected(words, hint=self._tls.hint_if_lost)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._gate = Gate(_SocketOutlet(self._sock, self._transport))
+    def _at_address(self, problem: HeliographError) -> HeliographError:
+        return type(problem)(f"{self.address}: {problem.message}", hint=problem.hint)
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the frame's own size is what counts
-        return self._exchange.room()
+    def _shake(self, tls: TlsStream) -> None:
+        """What the handshake has to say goes out, and once it is over whoever opens the connection is told."""
+        words = tls.own_words()
+        if words and self._gate is not None:
+            self._gate.push([words], None)
+            self.resume_writing()
+        if tls.is_ready and not self.opened.done():
+            self.opened.set_result(None)
 
-    def buffer_updated(self, nbytes: int) -> None:
-        try:
-            answered = self._exchange.received(nbytes)
-        except ProtocolError as problem:
-            self.close(ProtocolError(f"{self.address}: {problem.message}", hint=problem.hint))
-            return
+    def _open_sealed(self, tls: TlsStream, nbytes: int) -> None:
+        tls.received(nbytes)
+        while tls.is_ready and self._closed is None and (plain := tls.read_into(self._exchange.room())):
+            self._take(plain)
+        self._shake(tls)
+        if tls.has_ended:
+            self.eof_received()
+
+    def _take(self, nbytes: int) -> None:
+        answered = self._exchange.received(nbytes)
         if answered is not None:
             answer, body = answered
             if not answer.done():
                 answer.set_result(body)
 
+    # -- asyncio.BufferedProtocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._gate = Gate(_SocketOutlet(self._sock, self._transport))
+        if self._tls is None:
+            self.opened.set_result(None)
+        else:
+            self._tls.shake()
+            self._shake(self._tls)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the frame's own size is what counts
+        return self._exchange.room() if self._tls is None else self._tls.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            if self._tls is None:
+                self._take(nbytes)
+            else:
+                self._open_sealed(self._tls, nbytes)
+        except (ProtocolError, SecurityFailed) as problem:
+            self.close(self._at_address(problem))
+
     def eof_received(self) -> None:
-        self.close(Disconnected(f"{self.address} closed the connection"))
+        self.close(self._lost(f"{self.address} closed the connection"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.close(Disconnected(f"the connection to {self.address} broke: {exc or 'closed by the peer'}"))
+        self.close(self._lost(f"the connection to {self.address} broke: {exc or 'closed by the peer'}"))
+
+
+class _ReservedLine:
+    """What may be sent while a connection is reserved."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.address = connection.address
+        self.versions = connection.versions
+
+    def request(
+        self,
+        api_key: int,
+        version: int,
+        buffers: Sequence[Buffer],
+        *,
+        flexible: bool,
+        timeout_ms: int,
+        permit: Permit | None = None,
+    ) -> asyncio.Future[memoryview]:
+        request = self._connection._asked(api_key, version, buffers, flexible, timeout_ms, permit)
+        self._connection._send(request)
+        return request.answer

@@ -34,11 +34,11 @@ class _Pending(NamedTuple, Generic[Token]):
 
 
 class Exchange(Generic[Token]):
-    """`frame_limit`: no answer is larger; a peer that announces one does not speak Kafka."""
+    """`frame_limit`: no answer is larger; a peer that announces one does not speak Kafka. It may be changed."""
 
     def __init__(self, client_id: str, frame_limit: int) -> None:
         self._client_id = client_id
-        self._frame_limit = frame_limit
+        self.frame_limit = frame_limit
         self._correlation_id = 0
         self._pending: deque[_Pending[Token]] = deque()
         self._prefix = memoryview(bytearray(PREFIX_BYTES))
@@ -88,7 +88,7 @@ class Exchange(Generic[Token]):
         self._filled += nbytes
         if self._frame is None:
             if self._filled == PREFIX_BYTES:
-                size_bytes = frame_size(bytes(self._prefix), self._frame_limit)
+                size_bytes = frame_size(bytes(self._prefix), self.frame_limit)
                 self._frame, self._filled = self._buffers.take(size_bytes), 0
             return None
         if self._filled < len(self._frame):

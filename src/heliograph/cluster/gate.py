@@ -62,6 +62,11 @@ class Gate:
         self._outlet = outlet
         self._requests: deque[_Request] = deque()  # of the first one a part may be gone
 
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing is held back."""
+        return not self._requests
+
     def push(self, parts: Sequence[Buffer], permit: Permit | None) -> None:
         self._requests.append(_Request(parts, permit))
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from kafka.protocol.api_message import ApiMessage
 
-from heliograph.cluster.connection import Connection
+from heliograph.cluster.connection import Line
 from heliograph.cluster.gate import Permit
 from heliograph.model.errors import BrokerRefused, ProtocolError
 from heliograph.model.hints import SUPPORTED_VERSIONS
@@ -39,7 +39,7 @@ _DECODE_FAULTS = (struct.error, ValueError, IndexError, KeyError, TypeError, Ove
 
 
 async def call(
-    connection: Connection,
+    connection: Line,
     request: Any,
     response_class: type[Any],
     *,
@@ -61,13 +61,13 @@ async def call(
     return decode(response_class, body, version, connection.address)
 
 
-def choose_version(connection: Connection, request: ApiMessage) -> int:
+def choose_version(connection: Line, request: ApiMessage) -> int:
     highest = _HIGHEST.get(request.API_KEY, request.max_version)
     lowest = _LOWEST.get(request.API_KEY, request.min_version)
     return common_version(connection, request.API_KEY, request.name, range(lowest, highest + 1))
 
 
-def common_version(connection: Connection, api_key: int, name: str, ours: range) -> int:
+def common_version(connection: Line, api_key: int, name: str, ours: range) -> int:
     """The highest version of an API that both sides know."""
     lowest, highest = connection.versions.get(api_key, (0, -1))
     version = min(highest, ours[-1])

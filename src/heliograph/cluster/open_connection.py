@@ -1,7 +1,7 @@
 """How a connection is opened: which address, how the socket is tuned, how long it may take.
 
-Owns the socket until a `Connection` has it. TLS and SASL belong here: bytes that are wrapped before they pass the
-connection's gate, and an exchange of frames before `open_connection` returns.
+Owns the socket until a `Connection` has it, and the time that the TLS handshake may take. What TLS is made of, and who
+we are to the broker, is security/cluster_locks.py's.
 """
 
 from __future__ import annotations
@@ -13,18 +13,26 @@ from functools import partial
 
 from heliograph.cluster.connection import Connection
 from heliograph.cluster.properties import ClientProperties
-from heliograph.model.errors import Disconnected
+from heliograph.cluster.security.tls_stream import TlsStream
+from heliograph.model.errors import Disconnected, SecurityFailed
 
 FRAME_SLACK_BYTES = 1 << 20  # what an answer holds beside records: names, offsets, error texts
 # A batch that is larger than what was asked for comes whole all the same, if it is the first.
 LEAST_FRAME_LIMIT = 64 << 20
+# A peer that has yet to hear who we are is not given much memory. Tokens of Kerberos have some kilobytes.
+UNPROVEN_FRAME_LIMIT = 1 << 20
 _CLOSE_AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: what was not sent yet is thrown away
 
 
 async def open_connection(
-    host: str, port: int, properties: ClientProperties, *, unacknowledged_ms: int = 0
+    host: str,
+    port: int,
+    properties: ClientProperties,
+    *,
+    tls: TlsStream | None = None,
+    unacknowledged_ms: int = 0,
 ) -> Connection:
-    """Connect within `socket.connection.setup.timeout.ms`; `Disconnected` says why not.
+    """Connect within `socket.connection.setup.timeout.ms`; `Disconnected` or `SecurityFailed` says why not.
 
     `unacknowledged_ms`: after that the kernel gives up on bytes that the peer does not take, even while we are frozen.
     0 leaves that to the system: a quarter of an hour and more.
@@ -32,20 +40,31 @@ async def open_connection(
     address = f"{host}:{port}"
     try:
         async with asyncio.timeout(properties.socket_connection_setup_timeout_ms / 1000):
-            return await _connect(host, port, address, properties, unacknowledged_ms)
+            return await _connect(host, port, properties, tls, unacknowledged_ms)
     except TimeoutError:
+        if tls is not None and tls.has_begun:
+            raise SecurityFailed(
+                f"{address} did not finish the TLS handshake in time",
+                hint="is this the port of a Kafka listener with TLS? see the broker's log",
+            ) from None
         raise Disconnected(f"{address} did not accept a connection in time") from None
     except (OSError, UnicodeError) as problem:
         words = problem.strerror if isinstance(problem, OSError) else None
         raise Disconnected(f"{address} cannot be reached: {words or problem}") from problem
 
 
+def answer_limit(properties: ClientProperties) -> int:
+    """No answer is larger."""
+    records = max(properties.fetch_max_bytes + properties.max_partition_fetch_bytes, LEAST_FRAME_LIMIT)
+    return records + FRAME_SLACK_BYTES
+
+
 async def _connect(
-    host: str, port: int, address: str, properties: ClientProperties, unacknowledged_ms: int
+    host: str, port: int, properties: ClientProperties, tls: TlsStream | None, unacknowledged_ms: int
 ) -> Connection:
     """The first of the host's addresses that accepts."""
     loop = asyncio.get_running_loop()
-    limit = max(properties.fetch_max_bytes + properties.max_partition_fetch_bytes, LEAST_FRAME_LIMIT)
+    limit = answer_limit(properties) if properties.security.sasl is None else UNPROVEN_FRAME_LIMIT
     failed: OSError | None = None
     for family, kind, protocol, _, place in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         sock = socket.socket(family, kind, protocol)
@@ -60,10 +79,19 @@ async def _connect(
             sock.close()
             raise
         else:
-            make = partial(Connection, address, sock, properties.client_id, limit + FRAME_SLACK_BYTES)
+            make = partial(Connection, f"{host}:{port}", sock, properties.client_id, limit, tls)
             _, connection = await loop.create_connection(make, sock=sock)
-            return connection
+            return await _shaken(connection)
     raise failed or OSError(f"no address for {host}")
+
+
+async def _shaken(connection: Connection) -> Connection:
+    try:
+        await connection.opened
+    except BaseException:  # also when the time is over
+        connection.close()
+        raise
+    return connection
 
 
 def _tune(sock: socket.socket, properties: ClientProperties, unacknowledged_ms: int) -> None:

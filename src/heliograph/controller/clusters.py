@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.flight import flight_s
 from heliograph.cluster.own_topics import OwnTopics
 from heliograph.cluster.properties import parse_properties
+from heliograph.cluster.security.attempts import Attempts
+from heliograph.cluster.security.settings import Security
 from heliograph.controller.event_writer import EventWriter, events_targets
 from heliograph.controller.finding import Finding
 from heliograph.controller.gap_filling import GapFilling, GapWay, read_gap_filling
@@ -19,7 +23,7 @@ from heliograph.controller.preflight import preflight_links
 from heliograph.controller.recorded import Recorded
 from heliograph.controller.snapshot import LinkAway, LinkSnapshot
 from heliograph.copier.lane_clusters import LinkClusters
-from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed
+from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed, SecurityFailed
 from heliograph.model.link import Link
 from heliograph.model.outbox import Outbox
 from heliograph.model.settings import Settings
@@ -31,17 +35,44 @@ class Clusters:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._clients: dict[tuple[str, str], ClusterClient] = {}
+        attempts: defaultdict[str, Attempts] = defaultdict(Attempts)  # links of one cluster share its secrets
         for link in settings.links:
             self._clients[link.name, "source"] = ClusterClient(
-                link.source, parse_properties(settings.source_properties(link))
+                link.source, parse_properties(settings.source_properties(link)), attempts[link.source]
             )
             self._clients[link.name, "target"] = ClusterClient(
-                link.target, parse_properties(settings.target_properties(link))
+                link.target, parse_properties(settings.target_properties(link)), attempts[link.target]
             )
+        # TLS or SASL failed on a connection of the driver's own; while it connects it raises that instead
+        self.on_refused: Callable[[str, SecurityFailed], None] = lambda _cluster, _problem: None
+
+    @property
+    def settings(self) -> Settings:
+        return self._settings
+
+    def securities(self, settings: Settings) -> list[tuple[ClusterClient, Security]]:
+        """What these settings say of each client."""
+        wanted = []
+        for link in settings.links:
+            source, target = settings.source_properties(link), settings.target_properties(link)
+            wanted.append((self.source(link.name), parse_properties(source).security))
+            wanted.append((self.target(link.name), parse_properties(target).security))
+        return wanted
+
+    def use(self, settings: Settings) -> None:
+        """Settings that differ in what secures connections, and in nothing else."""
+        for client, security in self.securities(settings):
+            client.use(security)
+        self._settings = settings
 
     async def connect(self) -> None:
         """Reach every cluster, or say which cannot be, in bounded time."""
         await self._reach(self._clients.values())
+        for client in self._clients.values():
+            client.on_refused = partial(self._refused, client.name)
+
+    def _refused(self, cluster: str, problem: SecurityFailed) -> None:
+        self.on_refused(cluster, problem)
 
     async def _reach(self, clients: Iterable[ClusterClient]) -> None:
         problems = await asyncio.gather(*(self._connect(c) for c in clients), return_exceptions=True)

@@ -6,7 +6,7 @@ A lane that hangs (lane_health.py) is ended and its partitions move, just like o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -15,7 +15,6 @@ from heliograph.controller.lane_health import ADVANCE_LIMIT_S, LaneHealth
 from heliograph.controller.placement import Give, Placement, Take
 from heliograph.controller.plan import CopyPartition
 from heliograph.copier.lane_clusters import LinkClusters
-from heliograph.engine.assignment import encode_assignment
 from heliograph.engine.lanes import LaneGone, LaneRevoked, Lanes, LaneUp
 from heliograph.model.errors import EngineLost
 from heliograph.model.events import Event
@@ -65,6 +64,13 @@ class LaneKeeper:
         self._hung: set[int] = set()
 
     # -- links
+
+    def relink(self, link_clusters: Sequence[LinkClusters]) -> None:
+        """The clusters' secrets are others now: lanes that are up hear of it, the others when they come."""
+        self._link_clusters = {each.link: each for each in link_clusters}
+        for view in self.lanes:
+            if view.pid is not None:
+                self._engine.relink(view.lane, link_clusters)
 
     def adopt(
         self,
@@ -156,7 +162,7 @@ class LaneKeeper:
         """Reserved for that process alone: one that has come in its place asks for its own."""
         attempts = list(attempts)
         self._placement.gaps_filled(key for key, _ in attempts)
-        self._engine.send(lane, [{"type": "attempts", "pid": pid, "attempts": attempts}])
+        self._engine.grant_attempts(lane, attempts, pid=pid)
 
     # -- what to do about it
 
@@ -167,18 +173,14 @@ class LaneKeeper:
                 case Give(lane=lane, copies=copies, clear_in_s=clear_in_s):
                     self._give(lane, copies, clear_in_s)
                 case Take(lane=lane, partitions=partitions):
-                    self._engine.send(
-                        lane, [{"type": "revoke", "partitions": [list(key) for key in partitions]}]
-                    )
+                    self._engine.revoke(lane, partitions)
 
     def _give(self, lane: int, copies: tuple[CopyPartition, ...], clear_in_s: float) -> None:
         specs = [copy.spec for copy in copies]
         self._board.lane_up(spec.partition for spec in specs)
         links = {spec.partition.link for spec in specs}
         clusters = [self._link_clusters[link] for link in sorted(links)]
-        self._engine.send(
-            lane, encode_assignment(clusters, specs, clear_in_s=clear_in_s, pid=self.lanes[lane].pid)
-        )
+        self._engine.assign(lane, clusters, specs, clear_in_s=clear_in_s, pid=self.lanes[lane].pid)
 
     def _is_stopped(self, partition: MirrorPartition) -> bool:
         return self._board.rows[partition].state is PartitionState.STOPPED

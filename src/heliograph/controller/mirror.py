@@ -40,6 +40,7 @@ from heliograph.controller.plan import AwaitPartition, Plan, RefusePartition, pl
 from heliograph.controller.recorded_stops import rows_of_stops, stops_met
 from heliograph.controller.remirror import Remirror
 from heliograph.controller.restart import Restart
+from heliograph.controller.secret_watch import SecretWatch
 from heliograph.controller.start_times import StartTimes, Step
 from heliograph.copier.lease import ALIVE_S
 from heliograph.engine.lanes import (
@@ -56,7 +57,7 @@ from heliograph.engine.lanes import (
 from heliograph.engine.spark_conf import is_local
 from heliograph.engine.starting import Starting
 from heliograph.model.clock import clock_of_waits, time_of_day
-from heliograph.model.errors import ClusterUnreachable, EngineLost
+from heliograph.model.errors import ClusterUnreachable, EngineLost, SecurityFailed
 from heliograph.model.events import Event
 from heliograph.model.occurrence import Occurrence, of_stop
 from heliograph.model.occurrence_log import logged
@@ -86,7 +87,8 @@ def _has_work(todo: Plan) -> bool:
 
 class Mirror:
     """One run. `on_tick(mirror)` is called a few times a second, for displays. `age_s`: how long the process has been
-    running already. `outbox`: through which operators are told; by default the log is all that listens."""
+    running already. `outbox`: through which operators are told; by default the log is all that listens. `read_again`:
+    the settings as the config has them by now; None: they never change."""
 
     def __init__(
         self,
@@ -99,6 +101,7 @@ class Mirror:
         make_drivership: Callable[..., Drivership] = Drivership,
         age_s: float = 0.0,
         outbox: Outbox | None = None,
+        read_again: Callable[[], Settings] | None = None,
     ) -> None:
         self.settings = settings
         self.outbox = outbox or logged()
@@ -121,6 +124,8 @@ class Mirror:
         self._writer: EventWriter | None = None
         self._ledgers: Mapping[str, LedgerSight] = {}  # by link, as of the first plan
         self._clusters = clusters or Clusters(settings)
+        self._read_again = read_again
+        self._secrets: SecretWatch | None = None
         self._make_lanes = make_lanes
         self._missing: set[tuple[str, str]] = set()  # link and target topic, of which an operator was told
         self._times = StartTimes(age_s)
@@ -173,6 +178,7 @@ class Mirror:
             self.outbox.tell(caution.code, caution.message, hint=caution.hint)
         await self._clusters.connect()
         self._times.reached(Step.CONNECTED)
+        self._clusters.on_refused = self._tell_access
         self._writer = self._clusters.event_writer(self.outbox)
         self._writer.start()
         self.outbox.attach(self._writer)
@@ -356,8 +362,18 @@ class Mirror:
         restart = Restart(self.board, self._keeper)
         self._commands = self._take_commands(self._keeper, restart)
         self._builds = Builds(self._clusters, self._elected, self.board, restart, self.outbox)
+        if self._read_again is not None:
+            self._secrets = SecretWatch(self._clusters, self._read_again, self._relink, self.outbox)
+            self._secrets.start()
         log.info("%d partition(s) on %d lane(s)", partitions, count)
         engine.start(count)
+
+    def _relink(self) -> None:
+        assert self._keeper is not None
+        self._keeper.relink(self._clusters.link_clusters())
+
+    def _tell_access(self, cluster: str, problem: SecurityFailed) -> None:
+        self.outbox.tell(Event.ACCESS_REFUSED, f"cluster {cluster!r}: {problem.message}", hint=problem.hint)
 
     @property
     def _elected(self) -> LinkRoles:
@@ -525,6 +541,8 @@ class Mirror:
                 await self._commands.aclose()
             if self._builds is not None:
                 await self._builds.aclose()
+            if self._secrets is not None:
+                await self._secrets.aclose()
             if self._engine is not None:
                 drained = await self._drain(self._engine)
                 self._record_rates(over=True)
@@ -604,7 +622,7 @@ class Mirror:
                             return False
                         case LaneUp(number, pid, _):  # too late to be given anything
                             lanes[number].pid = pid
-                            engine.send(number, [{"type": "stop"}])
+                            engine.stop(number)
         except TimeoutError:
             words = f"a lane did not drain in {DRAIN_LIMIT_S:.0f} s; the target tells the next run"
             self.outbox.tell(Event.NOT_DRAINED, words)

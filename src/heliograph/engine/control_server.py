@@ -13,14 +13,19 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-from heliograph.engine.frames import TURN_LIMIT_S, Message, encode, prove_as_driver, read
+from heliograph.engine.frames import framed, read
 from heliograph.engine.lane_lines import SILENT_TICKS, LaneLine, LaneLines
+from heliograph.engine.line_certificate import new_certificate
+from heliograph.engine.line_tls import SealedStream
+from heliograph.engine.orders import Order, Report, decode_report, encode
+from heliograph.engine.proof import PROOF_TIMEOUT_S, TURN_LIMIT_S, prove_as_driver
 from heliograph.model.errors import Disconnected, EngineLost, ProtocolError
 from heliograph.model.events import Event
 from heliograph.model.outbox import Outbox
 
-# Who connects must prove itself before anything else of it is read. A few do so at once; the others wait in a queue, so
-# that hundreds of lanes that start together all get in. It is bounded: strangers must not take all file descriptors.
+# Who connects must do the TLS handshake and prove itself before anything else of it is read. A few do so at once; the
+# others wait in a queue, so that hundreds of lanes that start together all get in. It is bounded: strangers must not
+# take all file descriptors.
 UNPROVEN_AT_ONCE = 64
 WAITING_AT_ONCE = 512
 BACKLOG = 512  # connections that the kernel keeps until they are accepted; asyncio's own 100 are too few
@@ -29,7 +34,7 @@ SILENCE_TICK_S = 1.0
 
 
 class ControlServer:
-    """`on_message(lane, message)`; `on_gone(lane)` when the line of a lane has ended and no newer one is there.
+    """`on_report(lane, report)`; `on_gone(lane)` when the line of a lane has ended and no newer one is there.
 
     `on_silent(lane)` comes before `on_gone` where it was ended here because nothing came from the lane.
     """
@@ -37,7 +42,7 @@ class ControlServer:
     def __init__(
         self,
         secret: bytes,
-        on_message: Callable[[int, Message], None],
+        on_report: Callable[[int, Report], None],
         on_gone: Callable[[int], None],
         *,
         on_silent: Callable[[int], None] = lambda _: None,
@@ -45,7 +50,8 @@ class ControlServer:
     ) -> None:
         self._outbox = outbox
         self._secret = secret
-        self._lines: LaneLines[asyncio.StreamWriter] = LaneLines(on_message, on_gone, on_silent)
+        self._certificate = new_certificate()
+        self._lines: LaneLines[SealedStream] = LaneLines(on_report, on_gone, on_silent)
         self._turns = asyncio.Semaphore(UNPROVEN_AT_ONCE)
         self._waiting = 0
         self._loop = asyncio.new_event_loop()
@@ -54,6 +60,11 @@ class ControlServer:
         self._failed: OSError | None = None
         self.address: tuple[str, int] = ("", 0)
         self._thread = threading.Thread(target=self._run, name="control-line", daemon=True)
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Of the certificate that it shows to lanes."""
+        return self._certificate.fingerprint
 
     def start(self, bind_host: str) -> tuple[str, int]:
         """Listen on a free port of this host; return the address."""
@@ -66,9 +77,9 @@ class ControlServer:
             )
         return self.address
 
-    def send(self, lane: int, message: Message) -> None:
+    def send(self, lane: int, order: Order) -> None:
         """Send if the lane's line is there; a lane that is gone learns everything anew when it comes back."""
-        frame = encode(message)
+        frame = framed(encode(order))
         with contextlib.suppress(RuntimeError):  # the loop has ended, and every line with it
             self._loop.call_soon_threadsafe(self._write, lane, frame)
 
@@ -78,9 +89,9 @@ class ControlServer:
             self._loop.call_soon_threadsafe(self._abort, lane)
 
     def _abort(self, lane: int) -> None:
-        writer = self._lines.of(lane)
-        if writer is not None:
-            writer.transport.abort()
+        line = self._lines.of(lane)
+        if line is not None:
+            line.abort()
 
     def stop(self) -> None:
         if self._thread.is_alive() and self._stopping is not None:
@@ -104,27 +115,32 @@ class ControlServer:
         self._started.set()
         await self._stopping.wait()
         server.close()
-        for writer in self._lines:
-            writer.close()
+        for line in self._lines:
+            line.close()
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line = SealedStream(reader, writer, self._certificate.context, server_side=True)
+        line.pause()  # until its turn
         try:
-            await self._listen(await self._prove(reader, writer), reader, writer)
+            await self._listen(await self._prove(line), line)
         except (ProtocolError, Disconnected) as problem:
             self._outbox.tell(Event.CONTROL_LINE, f"control line: {problem.message}")
         except asyncio.CancelledError:
             return  # the server ends; Python 3.11's streams would report a task that ends as cancelled
         finally:
-            writer.close()
+            line.close()
 
-    async def _prove(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+    async def _prove(self, line: SealedStream) -> int:
         await self._take_turn()
         try:
-            return await prove_as_driver(reader, writer, self._secret)
+            async with asyncio.timeout(PROOF_TIMEOUT_S):
+                line.resume()
+                await line.handshake()
+                return await prove_as_driver(line, self._secret)
         except TimeoutError:
             raise ProtocolError("a peer that proved nothing in time") from None
         finally:
@@ -145,32 +161,32 @@ class ControlServer:
         finally:
             self._waiting -= 1
 
-    async def _listen(self, lane: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _listen(self, lane: int, line: SealedStream) -> None:
         older = self._lines.of(lane)
         if older is not None:
             older.close()
-        line = self._lines.opened(lane, writer)
-        watch = asyncio.create_task(self._watch(line))
+        known = self._lines.opened(lane, line)
+        watch = asyncio.create_task(self._watch(known))
         try:
-            while (message := await read(reader)) is not None:
-                self._lines.heard(line, message)
+            while (body := await read(line)) is not None:
+                self._lines.heard(known, decode_report(body))
         except Disconnected as cut:
             self._outbox.tell(Event.LANE_GONE, f"lane {lane}: {cut.message}")
-            line.cut()
+            known.cut()
         finally:
             watch.cancel()
-            self._lines.ended(line)
+            self._lines.ended(known)
 
-    async def _watch(self, line: LaneLine[asyncio.StreamWriter]) -> None:
-        while not line.silent:
+    async def _watch(self, known: LaneLine[SealedStream]) -> None:
+        while not known.silent:
             await asyncio.sleep(SILENCE_TICK_S)
-            line.tick()
+            known.tick()
         silent_s = SILENT_TICKS * SILENCE_TICK_S
-        words = f"lane {line.lane} gave no sign of life for {silent_s:.0f} s: its line is closed"
+        words = f"lane {known.lane} gave no sign of life for {silent_s:.0f} s: its line is closed"
         self._outbox.tell(Event.LANE_HUNG, words)
-        line.line.transport.abort()  # what is buffered for it would never be taken
+        known.line.abort()  # what is buffered for it would never be taken
 
     def _write(self, lane: int, frame: bytes) -> None:
-        writer = self._lines.of(lane)
-        if writer is not None:
-            writer.write(frame)
+        line = self._lines.of(lane)
+        if line is not None:
+            line.write(frame)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
-from heliograph.engine.frames import Message
+from heliograph.engine.orders import Heartbeat, Report
 
 SILENT_TICKS = 10  # of a second each (control_server.py)
 
@@ -24,7 +24,7 @@ class LaneLine(Generic[Line]):
         self.lane = lane
         self.line = line
         self._ticks = 0
-        self._pulse: object = None
+        self._pulse: int | None = None
 
     @property
     def silent(self) -> bool:
@@ -35,10 +35,12 @@ class LaneLine(Generic[Line]):
         self._ticks += 1
         return self.silent
 
-    def heard(self, message: Message) -> None:
-        if message.get("type") != "heartbeat" or message.get("pulse") != self._pulse:
-            self._ticks = 0
-            self._pulse = message.get("pulse", self._pulse)
+    def heard(self, report: Report) -> None:
+        if isinstance(report, Heartbeat):
+            if report.pulse == self._pulse:
+                return
+            self._pulse = report.pulse
+        self._ticks = 0
 
     def cut(self) -> None:
         """It broke, and was not closed: the lane may be alive, and go on for a while."""
@@ -46,16 +48,16 @@ class LaneLine(Generic[Line]):
 
 
 class LaneLines(Generic[Line]):
-    """`on_message(lane, message)`; `on_gone(lane)` when the line of a lane has ended and no newer one is there, and
+    """`on_report(lane, report)`; `on_gone(lane)` when the line of a lane has ended and no newer one is there, and
     `on_silent(lane)` before that where nothing came from the lane, or the line was cut."""
 
     def __init__(
         self,
-        on_message: Callable[[int, Message], None],
+        on_report: Callable[[int, Report], None],
         on_gone: Callable[[int], None],
         on_silent: Callable[[int], None],
     ) -> None:
-        self._on_message = on_message
+        self._on_report = on_report
         self._on_gone = on_gone
         self._on_silent = on_silent
         self._lines: dict[int, LaneLine[Line]] = {}
@@ -72,10 +74,10 @@ class LaneLines(Generic[Line]):
         self._lines[lane] = LaneLine(lane, line)
         return self._lines[lane]
 
-    def heard(self, known: LaneLine[Line], message: Message) -> None:
-        known.heard(message)
+    def heard(self, known: LaneLine[Line], report: Report) -> None:
+        known.heard(report)
         if self._lines.get(known.lane) is known:
-            self._on_message(known.lane, message)
+            self._on_report(known.lane, report)
 
     def ended(self, known: LaneLine[Line]) -> None:
         if self._lines.get(known.lane) is known:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from heliograph.engine.frames import Message
+from heliograph.engine.orders import LogLine
 
 WORDS_LIMIT = 4000
 _LEVELS = {"WARNING": logging.WARNING, "ERROR": logging.ERROR, "CRITICAL": logging.CRITICAL}
@@ -18,7 +18,7 @@ log = logging.getLogger("heliograph.lane")
 
 
 class _Teller(logging.Handler):
-    def __init__(self, send: Callable[[Message], None]) -> None:
+    def __init__(self, send: Callable[[LogLine], None]) -> None:
         super().__init__(logging.WARNING)
         self._send = send
 
@@ -30,11 +30,11 @@ class _Teller(logging.Handler):
         except Exception:  # noqa: BLE001 - logging's own way with a record that cannot be formatted
             self.handleError(record)
             return
-        self._send({"type": "log", "level": record.levelname, "logger": record.name, "words": words})
+        self._send(LogLine(level=record.levelname, logger=record.name, words=words))
 
 
 @contextmanager
-def tell_driver(send: Callable[[Message], None]) -> Iterator[None]:
+def tell_driver(send: Callable[[LogLine], None]) -> Iterator[None]:
     """In a lane: whatever is logged meanwhile is sent, too."""
     teller, root = _Teller(send), logging.getLogger()
     root.addHandler(teller)
@@ -44,7 +44,7 @@ def tell_driver(send: Callable[[Message], None]) -> Iterator[None]:
         root.removeHandler(teller)
 
 
-def repeat(lane: int, message: Message) -> None:
+def repeat(lane: int, line: LogLine) -> None:
     """In the driver: log what a lane has told."""
-    level = _LEVELS.get(str(message.get("level")), logging.WARNING)
-    log.log(level, "lane %d: %s: %s", lane, message.get("logger"), message.get("words"))
+    level = _LEVELS.get(line.level, logging.WARNING)
+    log.log(level, "lane %d: %s: %s", lane, line.logger, line.words)

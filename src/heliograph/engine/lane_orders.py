@@ -8,22 +8,37 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
 from heliograph.copier.lane import Lane
 from heliograph.copier.lane_clusters import LinkClusters
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.spec import CopySpec
-from heliograph.engine.assignment import decode_links, decode_specs, occurrences_of, progress_of
-from heliograph.engine.frames import Message
+from heliograph.engine.copy_reports import occurrences_of, progress_of
+from heliograph.engine.orders import (
+    Assign,
+    Drained,
+    GrantAttempts,
+    Heartbeat,
+    LineEnded,
+    Occurrences,
+    OpenLinks,
+    Order,
+    Progress,
+    Renew,
+    Report,
+    Revoke,
+    Revoked,
+    Stop,
+    WantsAttempts,
+    portions,
+)
 from heliograph.model.clock import clock_of_suspended_time, clock_of_waits, time_of_day
-from heliograph.model.occurrence import encode_occurrence
 from heliograph.model.partition import MirrorPartition
-from heliograph.model.partition_status import PartitionStatus, encode_row
+from heliograph.model.partition_status import PartitionStatus
 
 PROGRESS_S = 0.2
 DRAIN_LIMIT_S = 4.0
-ROWS_PER_FRAME = 1000
 
 
 class Links(Protocol):
@@ -35,35 +50,34 @@ class Links(Protocol):
 
 
 class LaneOrders:
-    """`send(message)`: to the driver. `pid`: of this process; what is meant for another one is not ours."""
+    """`send(report)`: to the driver. `pid`: of this process; what is meant for another one is not ours."""
 
-    def __init__(self, lane: Lane, links: Links, send: Callable[[Message], None], *, pid: int) -> None:
+    def __init__(self, lane: Lane, links: Links, send: Callable[[Report], None], *, pid: int) -> None:
         self._lane = lane
         self._links = links
         self._send = send
         self._pid = pid
         self._reported: dict[MirrorPartition, PartitionStatus] = {}
-        self._orders: asyncio.Queue[Message] = asyncio.Queue()
+        self._orders: asyncio.Queue[Order | LineEnded] = asyncio.Queue()
         self._revoking: dict[asyncio.Task[None], None] = {}
         self._pulse = 0
-        self._wants: list[str] = []
+        self._wants: tuple[str, ...] = ()
         self._heard: tuple[float, float] | None = None  # the driver's time, and ours when we heard it
 
-    def hand_over(self, order: Message) -> None:
-        """In the lane's event loop: an order, or `end` of the line to the driver, with `why`."""
+    def hand_over(self, order: Order | LineEnded) -> None:
+        """In the lane's event loop."""
         self._orders.put_nowait(order)
 
-    def beat(self) -> Message:
+    def beat(self) -> Heartbeat:
         """From any thread: when leases are asked for, of which links, and how often the data loop has turned. And what
         time it must be at the driver by now, at least: its machine may have stood still."""
         heard = self._heard
-        return {
-            "type": "heartbeat",
-            "at": clock_of_suspended_time(),
-            "pulse": self._pulse,
-            "wants": self._wants,
-            "heard": (heard[0], clock_of_waits() - heard[1]) if heard is not None else None,
-        }
+        return Heartbeat(
+            at=clock_of_suspended_time(),
+            pulse=self._pulse,
+            wants=self._wants,
+            heard=(heard[0], clock_of_waits() - heard[1]) if heard is not None else None,
+        )
 
     async def live(self, failure: asyncio.Future[str]) -> str:
         """Until the driver says stop, the line ends, or the lane fails; then drain. Why it ended."""
@@ -90,32 +104,32 @@ class LaneOrders:
         except TimeoutError:
             pass  # what is still in flight is settled from the target by the next lane
         self._send_progress()
-        self._send({"type": "drained", "clean": clean})
+        self._send(Drained(clean=clean))
 
     async def _obey(self) -> str:
         while True:
             order = await self._orders.get()
-            match order.get("type"):
-                case "links":
-                    for clusters in decode_links(order):
+            match order:
+                case OpenLinks(links=links):
+                    for clusters in links:
                         self._links.open(clusters)
                     self._send(self.beat())  # nothing is sent before the driver's first word on these links
-                case "assign" if order["pid"] in (None, self._pid):
-                    self._links.assign(decode_specs(order), clear_in_s=order["clear_in_s"])
-                case "attempts" if order["pid"] in (None, self._pid):
-                    for key, attempt in order["attempts"]:
-                        self._lane.grant_attempt(MirrorPartition(*key), attempt)
-                case "revoke":
-                    for key in order["partitions"]:
-                        self._revoke(MirrorPartition(*key))
-                case "stop":
+                case Assign(specs=specs, clear_in_s=clear_in_s, pid=pid) if pid in (None, self._pid):
+                    self._links.assign(specs, clear_in_s=clear_in_s)
+                case GrantAttempts(attempts=attempts, pid=pid) if pid == self._pid:
+                    for key, attempt in attempts:
+                        self._lane.grant_attempt(key, attempt)
+                case Revoke(partitions=partitions):
+                    for key in partitions:
+                        self._revoke(key)
+                case Renew(asked_at=asked_at, leases=leases, now=now):
+                    self._heard = (now, clock_of_waits())
+                    for link, lasts_s in leases.items():
+                        self._lane.renew(link, asked_at, lasts_s)
+                case Stop():
                     return "stopped by the driver"
-                case "end":
-                    return str(order["why"])
-                case "renew":
-                    self._heard = (order["now"], clock_of_waits())
-                    for link, lasts_s in order["leases"].items():
-                        self._lane.renew(link, order["at"], lasts_s)
+                case LineEnded(why=why):
+                    return why
 
     def _revoke(self, key: MirrorPartition) -> None:
         """In a task of its own: the answers that are due may take long, and other orders must not wait for them."""
@@ -127,8 +141,8 @@ class LaneOrders:
             if copy is not None:  # what it was told last may be less than what is there now
                 self._tell([copy])
                 last = progress_of(copy, asyncio.get_running_loop().time())
-                self._send({"type": "progress", "partitions": [encode_row(last)]})
-            self._send({"type": "revoked", "partition": key, "clean": clean})
+                self._send(Progress(rows=(last,)))
+            self._send(Revoked(partition=key, clean=clean))
 
         task = asyncio.create_task(revoke())
         self._revoking[task] = None
@@ -137,7 +151,7 @@ class LaneOrders:
     async def _report(self) -> str:
         while True:
             self._pulse += 1
-            self._wants = self._lane.wants_exclusion()
+            self._wants = tuple(self._lane.wants_exclusion())
             self._lane.lapse()
             self._send_progress()
             self._ask_for_attempts()
@@ -145,9 +159,8 @@ class LaneOrders:
 
     def _ask_for_attempts(self) -> None:
         """Gaps are filled with attempts that the driver has reserved (copier/fill.py)."""
-        wants = self._lane.take_attempt_wants()
-        for at in range(0, len(wants), ROWS_PER_FRAME):
-            self._send({"type": "attempts", "wants": wants[at : at + ROWS_PER_FRAME], "pid": self._pid})
+        for wants in portions(self._lane.take_attempt_wants()):
+            self._send(WantsAttempts(wants=wants, pid=self._pid))
 
     def _send_progress(self) -> None:
         """Only what changed since the last report."""
@@ -159,15 +172,12 @@ class LaneOrders:
             progress = progress_of(copy, now)
             if self._reported.get(key) != progress:
                 self._reported[key] = progress
-                changed.append(encode_row(progress))
-        self._send_all("progress", "partitions", changed)
+                changed.append(progress)
+        for rows in portions(changed):
+            self._send(Progress(rows=rows))
 
     def _tell(self, copies: Iterable[PartitionCopy]) -> None:
         """All that an operator must hear, whether or not it is over by now."""
         at = time_of_day()
-        told = [encode_occurrence(each) for copy in copies for each in occurrences_of(copy, at)]
-        self._send_all("occurrences", "occurrences", told)
-
-    def _send_all(self, kind: str, name: str, rows: list[Any]) -> None:
-        for at in range(0, len(rows), ROWS_PER_FRAME):
-            self._send({"type": kind, name: rows[at : at + ROWS_PER_FRAME]})
+        for told in portions([each for copy in copies for each in occurrences_of(copy, at)]):
+            self._send(Occurrences(occurrences=told))

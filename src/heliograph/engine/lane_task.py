@@ -2,7 +2,8 @@
 
 Puts the copier's lane on an event loop, the control line beside it in a thread of its own; what orders mean, and when
 it is over, is lane_orders.py's. All that it needs is in its ticket, which travels in the closure of
-the task: the secret is nowhere else (no conf, environment, argument or log).
+the task: the secret is nowhere else (no conf, environment, argument or log), and the fingerprint of the driver's
+certificate is believed because it came the same way.
 """
 
 from __future__ import annotations
@@ -12,19 +13,22 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from pyspark import SparkFiles
 
 from heliograph.copier.lane import Lane
 from heliograph.copier.lane_clusters import LaneClusters
 from heliograph.engine.control_line import ControlLine
-from heliograph.engine.frames import Message
 from heliograph.engine.lane_log import tell_driver
 from heliograph.engine.lane_orders import LaneOrders
+from heliograph.engine.orders import Hello, LineEnded, Occurrences, Order
 from heliograph.engine.versions import versions
 from heliograph.model.clock import time_of_day
-from heliograph.model.errors import HeliographError
+from heliograph.model.errors import HeliographError, SecurityFailed, SecurityUnusable
 from heliograph.model.events import Event
-from heliograph.model.occurrence import Occurrence, encode_occurrence
+from heliograph.model.occurrence import Occurrence
 from heliograph.wire.kernels import loading
 
 KERNELS_LOOK_S = 0.2
@@ -35,6 +39,7 @@ class LaneTicket:
     lane: int
     address: tuple[str, int]
     memory_bytes: int
+    fingerprint: bytes
     secret: bytes = field(repr=False)
 
 
@@ -91,25 +96,30 @@ class LaneTask:
 
         loop.set_exception_handler(handle)
 
-        def hand_over(message: Message) -> None:
+        def hand_over(order: Order | LineEnded) -> None:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(orders.hand_over, message)
+                loop.call_soon_threadsafe(orders.hand_over, order)
 
         line = ControlLine(
             self._ticket.address,
             self._ticket.secret,
             self._ticket.lane,
+            fingerprint=self._ticket.fingerprint,
             beat=lambda: orders.beat(),
-            on_message=hand_over,
-            on_end=lambda reason: hand_over({"type": "end", "why": reason}),
+            on_order=hand_over,
+            on_end=lambda reason: hand_over(LineEnded(why=reason)),
         )
         lane = Lane(self._ticket.memory_bytes, fail)
-        clusters = LaneClusters(lane)
+        clusters = LaneClusters(
+            lane,
+            shipped=_shipped_files(),
+            on_refused=lambda cluster, problem: line.send(_refused(self._ticket.lane, cluster, problem)),
+        )
         orders = LaneOrders(lane, clusters, line.send, pid=os.getpid())
         loading.start()
         kernels = loop.create_task(_say_if_kernels_fail(self._ticket.lane, line.send))
         line.start()
-        line.send({"type": "hello", "pid": os.getpid(), "host": socket.gethostname(), "versions": versions()})
+        line.send(Hello(pid=os.getpid(), host=socket.gethostname(), versions=versions()))
         try:
             with tell_driver(line.send):
                 return await orders.live(failure)
@@ -120,13 +130,27 @@ class LaneTask:
             await asyncio.to_thread(line.close)
 
 
-async def _say_if_kernels_fail(lane: int, send: Callable[[Message], None]) -> None:
+def _shipped_files() -> Path | None:
+    """Where Spark has put what `spark.files` names; None where no Spark task runs."""
+    return Path(SparkFiles.getRootDirectory()) if SparkFiles._is_running_on_worker else None
+
+
+def _refused(lane: int, cluster: str, problem: SecurityFailed) -> Occurrences:
+    hint = problem.hint
+    if isinstance(problem, SecurityUnusable):
+        hint = f"have the file on every executor, or ship it: spark.conf: {{spark.files: PATH}}; {hint}"
+    words = f"lane {lane} on {socket.gethostname()}: cluster {cluster!r}: {problem.message}"
+    said = Occurrence(at=time_of_day(), code=Event.ACCESS_REFUSED, message=words, hint=hint)
+    return Occurrences(occurrences=(said,))
+
+
+async def _say_if_kernels_fail(lane: int, send: Callable[[Occurrences], None]) -> None:
     while loading.loaded() is None:
         failure = loading.failure()
         if failure is not None:
             words = f"lane {lane}: small batches go one by one, slowly: the compiled kernels cannot be used: {failure}"
             hint = "python -m heliograph.wire.kernels"
             said = Occurrence(at=time_of_day(), code=Event.NOT_MERGED, message=words, hint=hint)
-            send({"type": "occurrences", "occurrences": [encode_occurrence(said)]})
+            send(Occurrences(occurrences=(said,)))
             return
         await asyncio.sleep(KERNELS_LOOK_S)

@@ -1,6 +1,6 @@
-"""The lanes of a run as the controller sees them: start, send, stop; events back.
+"""The lanes of a run as the controller sees them: start, give orders, stop; events back.
 
-    controller ── send ──▶ ControlServer ──▶ lane (Spark task)
+    controller ── Order ─▶ ControlServer ──▶ lane (Spark task)
         ▲                       │
         └───── LaneEvent ◀──────┴── LaneJobs (a lane's job, the JVM)
 
@@ -10,23 +10,43 @@ thread, so that a controller that is busy or slow ends no lease. Events are hand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from heliograph.copier.lane_clusters import LinkClusters
+from heliograph.copier.spec import CopySpec
 from heliograph.engine.control_server import ControlServer
 from heliograph.engine.decommission import DecommissionWatch
-from heliograph.engine.frames import Message, new_secret
 from heliograph.engine.lane_jobs import LaneJobs, job_group
 from heliograph.engine.lane_log import repeat
 from heliograph.engine.lane_task import LaneTicket
+from heliograph.engine.orders import (
+    Assign,
+    Drained,
+    GrantAttempts,
+    Heartbeat,
+    Hello,
+    LogLine,
+    Occurrences,
+    OpenLinks,
+    Progress,
+    Renew,
+    Report,
+    Revoke,
+    Revoked,
+    Stop,
+    WantsAttempts,
+    portions,
+)
+from heliograph.engine.proof import new_secret
 from heliograph.engine.session import Session
 from heliograph.engine.versions import mismatch, versions
 from heliograph.model.clock import HoldingClock, clock_of_suspended_time, clock_of_waits
 from heliograph.model.events import Event
-from heliograph.model.occurrence import Occurrence, decode_occurrence
+from heliograph.model.occurrence import Occurrence
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition
-from heliograph.model.partition_status import PartitionStatus, decode_row
+from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.settings import SparkSettings
 
 
@@ -152,14 +172,46 @@ class Lanes:
             self._leaving = DecommissionWatch(self.session.context, groups, self._hand_back)
         self._jobs.start(
             [
-                LaneTicket(lane=lane, address=address, memory_bytes=self._memory_bytes, secret=self._secret)
+                LaneTicket(
+                    lane=lane,
+                    address=address,
+                    memory_bytes=self._memory_bytes,
+                    fingerprint=self._server.fingerprint,
+                    secret=self._secret,
+                )
                 for lane in range(count)
             ]
         )
 
-    def send(self, lane: int, messages: Iterable[Message]) -> None:
-        for message in messages:
-            self._server.send(lane, message)
+    def assign(
+        self,
+        lane: int,
+        links: Sequence[LinkClusters],
+        specs: Sequence[CopySpec],
+        *,
+        clear_in_s: float = 0.0,
+        pid: int | None = None,
+    ) -> None:
+        """Partitions of these links to copy; the rest as in `Assign`. A lane that is away is given nothing."""
+        self._server.send(lane, OpenLinks(links=tuple(links)))
+        for portion in portions(specs):
+            self._server.send(lane, Assign(specs=portion, clear_in_s=clear_in_s, pid=pid))
+
+    def relink(self, lane: int, links: Sequence[LinkClusters]) -> None:
+        """The links' secrets are others now."""
+        self._server.send(lane, OpenLinks(links=tuple(links)))
+
+    def revoke(self, lane: int, partitions: Sequence[MirrorPartition]) -> None:
+        for portion in portions(partitions):
+            self._server.send(lane, Revoke(partitions=portion))
+
+    def grant_attempts(self, lane: int, attempts: Sequence[tuple[MirrorPartition, int]], *, pid: int) -> None:
+        for portion in portions(attempts):
+            self._server.send(lane, GrantAttempts(attempts=portion, pid=pid))
+
+    def stop(self, lane: int) -> None:
+        """It drains and ends."""
+        self._server.send(lane, Stop())
 
     def leased_until(self, lane: int, link: str) -> float:
         """Until when this lane may hold a lease of the link, by `clock_of_waits`."""
@@ -174,7 +226,7 @@ class Lanes:
         """Lanes drain and end; none is started again."""
         self._jobs.stop()
         for lane in range(count):
-            self._server.send(lane, {"type": "stop"})
+            self.stop(lane)
 
     def close(self, timeout_s: float) -> None:
         """Wait for the jobs' end, then end everything that is left."""
@@ -187,36 +239,32 @@ class Lanes:
         self._server.stop()
         self.session.stop()
 
-    def _received(self, lane: int, message: Message) -> None:
-        match message.get("type"):
-            case "heartbeat":
-                self._check_clock(lane, message.get("heard"))
-                self._renew(lane, float(message["at"]), message["wants"])
-            case "hello":
+    def _received(self, lane: int, report: Report) -> None:
+        match report:
+            case Heartbeat(at=at, wants=wants, heard=heard):
+                self._check_clock(lane, heard)
+                self._renew(lane, at, wants)
+            case Hello(pid=pid, host=host, versions=theirs):
                 self._clean[lane] = False
-                unfit = mismatch(self._versions, message["versions"])
-                self._on_event(LaneUp(lane, int(message["pid"]), str(message["host"]), unfit))
-            case "progress":
-                rows = tuple(decode_row(row) for row in message["partitions"])
+                self._on_event(LaneUp(lane, pid, host, mismatch(self._versions, theirs)))
+            case Progress(rows=rows):
                 self._on_event(LaneProgress(lane, rows))
-            case "occurrences":
-                self._on_event(LaneTold(lane, tuple(map(decode_occurrence, message["occurrences"]))))
-            case "attempts":
-                wants = tuple((MirrorPartition(*key), int(above)) for key, above in message["wants"])
-                self._on_event(LaneWantsAttempts(lane, int(message["pid"]), wants))
-            case "revoked":
-                where = MirrorPartition(*message["partition"])
-                self._on_event(LaneRevoked(lane, where, bool(message["clean"])))
-            case "drained":
-                self._clean[lane] = bool(message["clean"])
-            case "log":
-                repeat(lane, message)
+            case Occurrences(occurrences=occurrences):
+                self._on_event(LaneTold(lane, occurrences))
+            case WantsAttempts(wants=wanted, pid=pid):
+                self._on_event(LaneWantsAttempts(lane, pid, wanted))
+            case Revoked(partition=partition, clean=clean):
+                self._on_event(LaneRevoked(lane, partition, clean))
+            case Drained(clean=clean):
+                self._clean[lane] = clean
+            case LogLine():
+                repeat(lane, report)
 
     def _hand_back(self, lane: int, executor: str) -> None:
         """Its executor is being taken away: it drains, and is started again on another one."""
         words = f"lane {lane}: Spark takes executor {executor} away; the lane hands its partitions back"
         self._outbox.tell(Event.LANE_LEAVING, words)
-        self._server.send(lane, {"type": "stop"})
+        self.stop(lane)
 
     def _silent(self, lane: int) -> None:
         self._mute.add(lane)
@@ -239,7 +287,7 @@ class Lanes:
                 " much older",
             )
 
-    def _renew(self, lane: int, asked_at: float, wants: list[str]) -> None:
+    def _renew(self, lane: int, asked_at: float, wants: Sequence[str]) -> None:
         """The lane counts from when it asked, which was before now: its lease ends before what is noted here. Leases
         that nobody needs are not given (0): where there was none, a lane that is lost is replaced at once. Of a link
         that is not ours for certain there is no word at all."""
@@ -249,4 +297,4 @@ class Lanes:
         for link in wants:
             lasts_s = grants.get(link, 0.0)
             self._leased_until[lane, link] = max(now + lasts_s, self.leased_until(lane, link))
-        self._server.send(lane, {"type": "renew", "at": asked_at, "leases": grants, "now": self._clock()})
+        self._server.send(lane, Renew(asked_at=asked_at, leases=grants, now=self._clock()))

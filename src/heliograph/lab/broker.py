@@ -10,6 +10,7 @@ import math
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from heliograph.lab.probe import answers, live_brokers
@@ -54,14 +55,15 @@ class Broker:
     def running(self) -> bool:
         return self._record is not None and self._record.is_running()
 
-    def format(self, cluster_id: str) -> None:
-        """Prepares the data directory, once in the life of a broker without ZooKeeper."""
+    def format(self, cluster_id: str, more: Sequence[str] = ()) -> None:
+        """Prepares the data directory, once in the life of a broker without ZooKeeper. `more`: the tool's arguments."""
         arguments = (
             "kafka.tools.StorageTool",
             "format",
             f"--cluster-id={cluster_id}",
             "-c",
             str(self._settings_path),
+            *more,
         )
         command = self._runtime.command(*arguments, options=("-XX:TieredStopAtLevel=1", *self._logging()))
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -83,7 +85,8 @@ class Broker:
         scratch = (
             f"-Djava.io.tmpdir={self._settings_path.parent}"  # what a killed broker unpacked goes with it
         )
-        options = (heap, "-Xms256m", "-XX:+UseG1GC", "-Djava.awt.headless=true", scratch, *self._logging())
+        fixed = (heap, "-Xms256m", "-XX:+UseG1GC", "-Djava.awt.headless=true", scratch)
+        options = (*fixed, *self._runtime.broker_options, *self._logging())
         settings = str(self._settings_path)
         command = self._runtime.command("kafka.Kafka", settings, options=options)
         self._record = start_detached(command, argument=settings, log_path=self.log_path)

@@ -14,8 +14,8 @@ import shutil
 import tempfile
 import threading
 import uuid
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,6 +23,7 @@ from typing import Self
 from heliograph.lab.broker import Broker
 from heliograph.lab.jars import DEFAULT_KAFKA, kafka_libs
 from heliograph.lab.java import find_java
+from heliograph.lab.listeners import Listener, java_options, scram_arguments
 from heliograph.lab.releases import release
 from heliograph.lab.runtime import Runtime
 from heliograph.lab.settings import (
@@ -51,6 +52,9 @@ class Description:
     nodes: tuple[Node, ...]
     host: str = LOOPBACK
     zookeeper_port: int | None = None
+    # What clients of each secured listener are told, by its name.
+    listener_hosts: Mapping[str, str] = field(default_factory=dict)
+    java_options: tuple[str, ...] = ()
 
     def write(self, directory: Path) -> None:
         (directory / DESCRIPTION).write_text(json.dumps(asdict(self), indent=2))
@@ -60,7 +64,9 @@ def read_description(directory: Path) -> Description | None:
     """The description in a cluster's directory; None while there is none or only a part of it."""
     try:
         found = json.loads((directory / DESCRIPTION).read_text())
-        return Description(**{**found, "nodes": tuple(Node(**node) for node in found["nodes"])})
+        nodes = tuple(Node(**node) for node in found["nodes"])
+        options = tuple(found.get("java_options", ()))
+        return Description(**{**found, "nodes": nodes, "java_options": options})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -68,17 +74,29 @@ def read_description(directory: Path) -> Description | None:
 class LabCluster:
     """Running brokers. Leaving the context ends them all."""
 
-    def __init__(self, description: Description, directory: Path, *, own_directory: bool) -> None:
+    def __init__(
+        self,
+        description: Description,
+        directory: Path,
+        *,
+        own_directory: bool,
+        listeners: Sequence[Listener] = (),
+    ) -> None:
         self.name = description.name
         self.kafka = description.kafka
         self.directory = directory
         self._release = release(description.kafka)
         self._host = description.host
         self._nodes = description.nodes
+        self._listener_hosts = description.listener_hosts
+        self._listeners = listeners  # needed by `come_up` alone: who attaches has none
         self._ended = False
         self._ending = threading.Lock()  # no broker is launched once the end has begun
         runtime = Runtime(
-            java_home=find_java(), libs=kafka_libs(description.kafka), heap_mb=description.heap_mb
+            java_home=find_java(),
+            libs=kafka_libs(description.kafka),
+            heap_mb=description.heap_mb,
+            broker_options=description.java_options,
         )
         self.brokers: tuple[Broker, ...] = tuple(
             Broker(
@@ -107,13 +125,21 @@ class LabCluster:
         directory: Path | None = None,
         heap_mb: int = DEFAULT_HEAP_MB,
         host: str = LOOPBACK,
+        listeners: Sequence[Listener] = (),
     ) -> Self:
         """Starts a cluster and returns when every broker sees all of them alive. `host`: what clients are told.
 
-        A `directory` given by the caller must be empty; it is kept when the cluster stops.
+        A `directory` given by the caller must be empty; it is kept when the cluster stops. `listeners`: those of every
+        broker beside its plain one.
         """
         cluster = cls.made(
-            name=name, brokers=brokers, kafka=kafka, directory=directory, heap_mb=heap_mb, host=host
+            name=name,
+            brokers=brokers,
+            kafka=kafka,
+            directory=directory,
+            heap_mb=heap_mb,
+            host=host,
+            listeners=listeners,
         )
         try:
             cluster.come_up(properties)
@@ -132,10 +158,14 @@ class LabCluster:
         directory: Path | None = None,
         heap_mb: int = DEFAULT_HEAP_MB,
         host: str = LOOPBACK,
+        listeners: Sequence[Listener] = (),
     ) -> Self:
         """A cluster of which nothing runs yet; `come_up` starts it, and `stop` removes it all the same."""
         if brokers < 1:
             raise LabError(f"a cluster needs at least one broker, not {brokers}")
+        needs_zookeeper = release(kafka).needs_zookeeper
+        if listeners and needs_zookeeper:
+            raise LabError(f"the lab secures listeners from Kafka 3.3 on, not of {kafka}")
         kafka_libs(kafka)  # a version that cannot be had should fail before anything is made
         place = directory or Path(tempfile.mkdtemp(prefix=f"heliograph-lab-{name}-"))
         place.mkdir(parents=True, exist_ok=True)
@@ -144,12 +174,14 @@ class LabCluster:
             name=name,
             kafka=kafka,
             heap_mb=heap_mb,
-            nodes=choose_nodes(brokers),
+            nodes=choose_nodes(brokers, [each.name for each in listeners]),
             host=host,
-            zookeeper_port=free_ports(1)[0] if release(kafka).needs_zookeeper else None,
+            zookeeper_port=free_ports(1)[0] if needs_zookeeper else None,
+            listener_hosts={each.name: each.host for each in listeners},
+            java_options=java_options(listeners),
         )
         description.write(place)
-        return cls(description, place, own_directory=directory is None)
+        return cls(description, place, own_directory=directory is None, listeners=listeners)
 
     @classmethod
     def attach(cls, directory: Path) -> Self:
@@ -162,6 +194,11 @@ class LabCluster:
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(f"{self._host}:{broker.port}" for broker in self.brokers)
+
+    def servers(self, listener: str) -> str:
+        """The bootstrap servers of the secured listener of this name."""
+        host = self._listener_hosts[listener]
+        return ",".join(f"{host}:{node.listener_ports[listener]}" for node in self._nodes)
 
     @property
     def processes(self) -> tuple[Broker | ZooKeeper, ...]:
@@ -190,12 +227,13 @@ class LabCluster:
     def come_up(self, properties: Mapping[str, str] | None = None) -> None:
         """Once in its life. `stop` may be called from another thread meanwhile: then this raises."""
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        users = scram_arguments(self._listeners)
         for node, broker in zip(self._nodes, self.brokers, strict=True):
             broker.directory.mkdir()
             settings = self._settings(node, broker.directory / "data", properties or {})
             write_settings(broker.directory / "server.properties", settings)
             if self.zookeeper is None:
-                broker.format(cluster_id)
+                broker.format(cluster_id, users)
         if self.zookeeper is not None:
             self._launch(self.zookeeper)
             self.zookeeper.wait_until_up()
@@ -219,6 +257,7 @@ class LabCluster:
                 data_directory=data_directory,
                 properties=properties,
                 host=self._host,
+                listeners=self._listeners,
             )
         return zookeeper_broker_settings(
             node,

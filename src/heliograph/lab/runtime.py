@@ -33,6 +33,7 @@ class Runtime:
     java_home: Path
     libs: Path
     heap_mb: int
+    broker_options: tuple[str, ...] = ()  # of the JVM
 
     def command(self, *arguments: str, options: Sequence[str] = ()) -> list[str]:
         return [str(self.java_home / "bin" / "java"), *options, "-cp", f"{self.libs}/*", *arguments]

@@ -6,12 +6,14 @@ properties override every default.
 
 from __future__ import annotations
 
+import json
 import random
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from heliograph.lab.listeners import Listener, listener_settings
 from heliograph.model.errors import LabError
 
 LOOPBACK = "127.0.0.1"
@@ -29,12 +31,19 @@ class Node:
     node_id: int
     port: int
     controller_port: int
+    listener_ports: Mapping[str, int] = field(default_factory=dict)  # by name, beside the plain one's
 
 
-def choose_nodes(count: int) -> tuple[Node, ...]:
-    ports = free_ports(2 * count)
+def choose_nodes(count: int, listener_names: Sequence[str] = ()) -> tuple[Node, ...]:
+    ports = iter(free_ports((2 + len(listener_names)) * count))
     return tuple(
-        Node(node_id=at + 1, port=ports[2 * at], controller_port=ports[2 * at + 1]) for at in range(count)
+        Node(
+            node_id=number,
+            port=next(ports),
+            controller_port=next(ports),
+            listener_ports={name: next(ports) for name in listener_names},
+        )
+        for number in range(1, count + 1)
     )
 
 
@@ -62,24 +71,40 @@ def broker_settings(
     data_directory: Path,
     properties: Mapping[str, str],
     host: str = LOOPBACK,
+    listeners: Sequence[Listener] = (),
 ) -> dict[str, str]:
     """`host`: the address clients are told. Any other than loopback's is listened on beside it."""
     voters = ",".join(f"{each.node_id}@{LOOPBACK}:{each.controller_port}" for each in nodes)
-    clients = f"PLAINTEXT://{_bound(host)}:{node.port}"
     return {
         "process.roles": "broker,controller",
         "node.id": str(node.node_id),
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"{clients},CONTROLLER://{LOOPBACK}:{node.controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{host}:{node.port}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        **_addresses(node, host, listeners),
         # A killed broker is let back in only when its old session is over: 9 s by default.
         "broker.session.timeout.ms": "4000",
         "broker.heartbeat.interval.ms": "1000",
         **_small_cluster(len(nodes), data_directory),
         **properties,
     }
+
+
+def _addresses(node: Node, host: str, listeners: Sequence[Listener]) -> dict[str, str]:
+    plain = Listener(name="PLAINTEXT", host=host)  # also for brokers among themselves
+    ports = {plain.name: node.port, **node.listener_ports}
+    told = {each.name: f"{each.host}:{ports[each.name]}" for each in (plain, *listeners)}
+    bound = {each.name: f"{_bound(each.host)}:{ports[each.name]}" for each in (plain, *listeners)}
+    protocols = {each.name: each.protocol for each in (plain, *listeners)}
+    return {
+        "listeners": _joined({**bound, "CONTROLLER": f"{LOOPBACK}:{node.controller_port}"}, "://"),
+        "advertised.listeners": _joined(told, "://"),
+        "listener.security.protocol.map": _joined({**protocols, "CONTROLLER": "PLAINTEXT"}, ":"),
+        **{key: value for each in listeners for key, value in listener_settings(each).items()},
+    }
+
+
+def _joined(values: Mapping[str, str], by: str) -> str:
+    return ",".join(f"{name}{by}{value}" for name, value in values.items())
 
 
 def zookeeper_broker_settings(
@@ -115,7 +140,7 @@ def zookeeper_broker_settings(
 
 
 def _bound(host: str) -> str:
-    return LOOPBACK if host == LOOPBACK else "0.0.0.0"
+    return LOOPBACK if host in (LOOPBACK, "localhost") else "0.0.0.0"
 
 
 def _small_cluster(brokers: int, data_directory: Path) -> dict[str, str]:
@@ -138,8 +163,11 @@ def _small_cluster(brokers: int, data_directory: Path) -> dict[str, str]:
 
 
 def write_settings(path: Path, settings: Mapping[str, str]) -> None:
+    """For its owner only: there may be passwords of users in it."""
+    path.touch(mode=0o600)
     path.write_text("".join(f"{key}={_escaped(value)}\n" for key, value in settings.items()))
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("\n", "\\n")
+    """As java.util.Properties reads it: escapes of JSON, all in ASCII, mean the same there."""
+    return json.dumps(value)[1:-1]

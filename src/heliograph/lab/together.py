@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from heliograph.lab.cluster import LabCluster
+from heliograph.lab.listeners import Listener
 
 
 @contextmanager
-def started_together(*names: str) -> Iterator[tuple[LabCluster, ...]]:
-    """One-node clusters. Whatever ends the context, also Ctrl-C while they start, leaves no broker and no file."""
+def started_together(
+    *names: str, listeners: Mapping[str, Sequence[Listener]] | None = None
+) -> Iterator[tuple[LabCluster, ...]]:
+    """One-node clusters; `listeners`: secured ones by the name of a cluster. Whatever ends the context, also Ctrl-C
+    while they start, leaves no broker and no file."""
+    secured = listeners or {}
     clusters: list[LabCluster] = []
     pool = ThreadPoolExecutor(len(names), thread_name_prefix="lab")
     try:
-        clusters.extend(LabCluster.made(name=name) for name in names)
+        clusters.extend(LabCluster.made(name=name, listeners=secured.get(name, ())) for name in names)
         for started in [pool.submit(cluster.come_up) for cluster in clusters]:
             started.result()
         yield tuple(clusters)

@@ -2,8 +2,7 @@
 
     HeliographError                    carries a hint for the operator and an exit code
     ├── UsageError                     wrong use or config                          exit 2
-    │   ├── ConfigError                all problems of a config file at once
-    │   └── SecurityUnusable           a keystore, a certificate or a keytab cannot be used
+    │   └── ConfigError                all problems of a config file at once
     ├── CommandRefused                 what an operator wants cannot be done         exit 1
     ├── ClusterUnreachable             a cluster does not answer as Kafka           exit 3
     ├── EngineLost                     Spark's JVM or session is gone               exit 4
@@ -17,6 +16,9 @@
     │   │   └── LineLeft               we ended the connection ourselves; the broker is well
     │   ├── RequestTimedOut            outcome unknown: it may still execute
     │   ├── ClusterMistaken            the cluster that answers is not the one that is configured
+    │   ├── SecurityFailed             TLS or SASL failed
+    │   │   ├── SecurityUnusable       a keystore, a certificate or a keytab cannot be used     exit 2
+    │   │   └── AuthenticationFailed   we are not who the cluster lets in; not tried again with the same secret
     │   └── BrokerRefused              the broker answered with an error code
     └── PartitionStop                  one partition needs an operator; the others go on (P6, P7)
 
@@ -50,10 +52,6 @@ class ConfigError(UsageError):
     def __init__(self, problems: Sequence[str], *, hint: str = "") -> None:
         super().__init__("\n".join(problems), hint=hint)
         self.problems = tuple(problems)
-
-
-class SecurityUnusable(UsageError):
-    """A file or a text that secures connections cannot be used as it is; the message names it, and no secret in it."""
 
 
 class CommandRefused(HeliographError):
@@ -110,6 +108,20 @@ class RequestTimedOut(RequestFailed):
 
 class ClusterMistaken(RequestFailed):
     """The cluster that answers has another id than the one that is configured, or none at all."""
+
+
+class SecurityFailed(RequestFailed):
+    """TLS or SASL failed. What was sent before may have been executed, as after a disconnect."""
+
+
+class SecurityUnusable(SecurityFailed):
+    """A file or a text that secures connections cannot be used as it is; the message names it, and no secret in it."""
+
+    exit_code = 2
+
+
+class AuthenticationFailed(SecurityFailed):
+    """The cluster does not accept who we say we are. To try again with the same secret could lock the account."""
 
 
 class BrokerRefused(RequestFailed):

@@ -49,6 +49,9 @@ class Event(StrEnum):
     TOPIC_BUILT = "topic_built"
     TOPIC_MISSING = "topic_missing"
     CLUSTER_AWAY = "cluster_away"
+    ACCESS_REFUSED = "access_refused"
+    SECRET_CHANGED = "secret_changed"
+    SECRET_REFUSED = "secret_refused"
     PLAN_WARNING = "plan_warning"
     INSECURE = "insecure"
     CONTROL_LINE = "control_line"
@@ -81,12 +84,13 @@ _FOR_INFORMATION = frozenset(
         Event.TOPIC_CREATED,
         Event.TOPIC_FILLED,
         Event.TOPIC_BUILT,
+        Event.SECRET_CHANGED,
         Event.COMMAND,
         Event.PAUSED,
         Event.RESUMED,
     }
 )
-_ERRORS = frozenset({Event.LANE_UNFIT, Event.SPARK_ERROR})
+_ERRORS = frozenset({Event.ACCESS_REFUSED, Event.LANE_UNFIT, Event.SPARK_ERROR})
 
 
 def severity_of(code: Code) -> Severity:

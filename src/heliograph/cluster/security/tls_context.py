@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import ssl
 import threading
 import time
 from collections.abc import Callable
-
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
 from heliograph.cluster.security.cipher_suites import openssl_names
 from heliograph.cluster.security.identity import Identity
@@ -117,21 +114,13 @@ def _trust_system(context: ssl.SSLContext) -> None:
 
 
 def _present(context: ssl.SSLContext, identity: Identity, store: KeyStore) -> None:
-    """Python's ssl reads a key from a path only. This one leads into memory, and what is there is encrypted."""
-    password = secrets.token_bytes(32).hex()
-    key = identity.key.private_bytes(
-        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode())
-    )
-    chain = "".join(ssl.DER_cert_to_PEM_cert(each) for each in identity.chain)
-    with open(os.memfd_create("heliograph-key", os.MFD_CLOEXEC), "wb", buffering=0) as memory:
-        memory.write(key + chain.encode())
-        try:
-            context.load_cert_chain(f"/proc/self/fd/{memory.fileno()}", password=password)
-        except ssl.SSLError as problem:
-            name = store.location or f"{KEY_STORE}.key"
-            if problem.reason == "KEY_VALUES_MISMATCH":
-                raise SecurityUnusable(
-                    f"the private key in {name} does not belong to the first certificate there",
-                    hint="put the certificate of the key first, then each that signed the one before",
-                ) from None
-            raise damaged(f"a certificate in {name}", KEY_STORE, problem.reason or "") from None
+    try:
+        identity.show_in(context)
+    except ssl.SSLError as problem:
+        name = store.location or f"{KEY_STORE}.key"
+        if problem.reason == "KEY_VALUES_MISMATCH":
+            raise SecurityUnusable(
+                f"the private key in {name} does not belong to the first certificate there",
+                hint="put the certificate of the key first, then each that signed the one before",
+            ) from None
+        raise damaged(f"a certificate in {name}", KEY_STORE, problem.reason or "") from None

@@ -40,9 +40,12 @@ def command(
     _log_format: logs.LogFormatOption = None,
 ) -> None:
     """Mirror the links of a config file; SIGTERM or Ctrl-C drains and ends."""
-    settings = read_settings(find_config(path, config))
+    found = find_config(path, config)
+    settings = read_settings(found)
     use_java()
-    board = asyncio.run(mirror(settings, until_caught_up=until_caught_up))
+    board = asyncio.run(
+        mirror(settings, until_caught_up=until_caught_up, read_again=lambda: read_settings(found))
+    )
     form = output.chosen(form, as_json)
     idle = len(board.stopped) + len(board.awaiting_topics) + len(board.paused)
     if until_caught_up or idle or form is not output.Format.table:
@@ -60,13 +63,21 @@ def use_java() -> None:
         raise UsageError(problem.message, hint=problem.hint) from problem
 
 
-async def mirror(settings: Settings, *, until_caught_up: bool) -> Any:
+async def mirror(
+    settings: Settings, *, until_caught_up: bool, read_again: Callable[[], Settings] | None = None
+) -> Any:
     from heliograph.controller.live_document import live_document
     from heliograph.controller.live_socket import LiveSocket
     from heliograph.controller.mirror import Mirror
 
     with display_for() as show:
-        run = Mirror(settings, until_caught_up=until_caught_up, on_tick=show, age_s=process_age_s())
+        run = Mirror(
+            settings,
+            until_caught_up=until_caught_up,
+            on_tick=show,
+            age_s=process_age_s(),
+            read_again=read_again,
+        )
         live = LiveSocket(lambda: live_document(run), run.outbox)
         stop_on_signals(run.stop)
         await live.start()

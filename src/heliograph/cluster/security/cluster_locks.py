@@ -1,0 +1,104 @@
+"""What opens the doors of one cluster: TLS for each new connection, SASL on it, and SASL again before its session ends.
+
+Owns when it is proven who we are, on every connection, and with which secret: the one that is current then. Must not
+know which connections there are, nor what for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from heliograph.cluster.connection import Connection
+from heliograph.cluster.security.attempts import Attempts
+from heliograph.cluster.security.authentication import authenticate
+from heliograph.cluster.security.fingerprint import fingerprint
+from heliograph.cluster.security.mechanisms import SaslExchange, exchange_for
+from heliograph.cluster.security.settings import SaslSettings, Security
+from heliograph.cluster.security.tls_stream import TlsStream
+from heliograph.model.errors import HeliographError
+
+if TYPE_CHECKING:
+    from heliograph.cluster.security.tls_context import TlsContexts
+
+# Of a session's time, as in Kafka's own clients: at random, so that connections do not all come at once.
+AGAIN_AFTER = (0.85, 0.95)
+HELD_LOOK_S = 0.01
+
+
+class ClusterLocks:
+    """`timeout_ms`: for each step. `attempts`: shared by all who use the same secrets on the cluster."""
+
+    def __init__(
+        self,
+        security: Security,
+        *,
+        timeout_ms: int,
+        attempts: Attempts,
+        make_exchange: Callable[[SaslSettings, str], SaslExchange] = exchange_for,
+    ) -> None:
+        self._timeout_ms = timeout_ms
+        self._attempts = attempts
+        self._make_exchange = make_exchange
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.use(security)
+
+    def use(self, security: Security) -> None:
+        """From now on, for new connections and for sessions that are renewed."""
+        self._security = security
+        self._contexts: TlsContexts | None = None
+        if security.tls is not None:
+            from heliograph.cluster.security.tls_context import (
+                TlsContexts,
+            )  # 65 ms that plain text need not wait for
+
+            self._contexts = TlsContexts(security.tls)
+
+    async def tls(self, host: str) -> TlsStream | None:
+        """For a new connection to this host; None: in plain text."""
+        settings, contexts = self._security.tls, self._contexts
+        if settings is None or contexts is None:
+            return None
+        return TlsStream(await asyncio.to_thread(contexts.current), settings, host)
+
+    async def authenticate(self, connection: Connection, host: str) -> None:
+        """Prove who we are on a new connection, and from then on again in time."""
+        if self._security.sasl is not None:
+            await self._prove(connection, host)
+
+    async def aclose(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _prove(self, connection: Connection, host: str) -> None:
+        sasl = self._security.sasl
+        if sasl is None:
+            return
+        secret = replace(self._security, tls=None)  # what locks an account, and no more
+        async with self._attempts.attempt(await asyncio.to_thread(fingerprint, secret)):
+            with connection.reserved() as line:
+                exchange = self._make_exchange(sasl, host)
+                lasts_ms = await authenticate(line, sasl.mechanism, exchange, self._timeout_ms)
+        if lasts_ms > 0:
+            due_s = lasts_ms / 1000 * random.uniform(*AGAIN_AFTER)
+            connection.renew_in(due_s, lambda: self._renew(connection, host))
+
+    def _renew(self, connection: Connection, host: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._prove_again(connection, host))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _prove_again(self, connection: Connection, host: str) -> None:
+        while connection.is_held:  # noqa: ASYNC110 - what is held leaves by itself, or the connection ends
+            await asyncio.sleep(HELD_LOOK_S)
+        if connection.closed:
+            return
+        try:
+            await self._prove(connection, host)
+        except HeliographError as problem:
+            connection.close(problem)
