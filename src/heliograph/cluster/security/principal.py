@@ -6,12 +6,14 @@ sasl.kerberos.principal.to.local.rules, principal.builder.class), which no clien
 
 from __future__ import annotations
 
-from cryptography import x509
+from typing import TYPE_CHECKING
 
-from heliograph.cluster.security.keystores import identity_of
 from heliograph.cluster.security.settings import KeyStore, Security
 from heliograph.cluster.security.store_files import read_store
 from heliograph.model.errors import SecurityUnusable
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Name
 
 ANONYMOUS = "User:ANONYMOUS"
 # Where the name is not known here: for the operator to replace.
@@ -38,14 +40,19 @@ def _of_kerberos(principal: str) -> str:
 
 
 def _of_certificate(store: KeyStore) -> str:
+    # Here, because clients without a certificate need not wait for it: 65 ms.
+    from cryptography.x509 import load_der_x509_certificate
+
+    from heliograph.cluster.security.keystores import identity_of
+
     try:
         data = read_store(store.location) if store.location else b""
-        own = x509.load_der_x509_certificate(identity_of(store, data).chain[0])
+        own = load_der_x509_certificate(identity_of(store, data).chain[0])
     except (SecurityUnusable, ValueError):
         return _UNKNOWN_SUBJECT
     return principal_of_subject(own.subject)
 
 
-def principal_of_subject(subject: x509.Name) -> str:
+def principal_of_subject(subject: Name) -> str:
     """As Java writes it (RFC 2253): User:CN=mirror,O=Example."""
     return f"User:{subject.rfc4514_string()}"
