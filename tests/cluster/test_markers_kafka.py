@@ -32,7 +32,7 @@ from heliograph.model.partition import TopicPartition
 from heliograph.model.producer_id import producer_id
 from heliograph.wire.control_batch import MarkerKind, read_marker
 from heliograph.wire.error_codes import ErrorCode
-from tests.mirror.test_preflight_kafka import BROKERS, CLUSTER, GUARDED, US
+from tests.support.guarded_cluster import CLUSTER, GUARDED, US
 from tests.support.log_reader import read_topic
 from tests.support.records import Record
 from tests.support.topics import create_topic
@@ -239,7 +239,6 @@ async def test_a_data_producers_state_has_no_coordinator_epoch(
 
 CLUSTER_RIGHTS = {
     **GUARDED,
-    "super.users": BROKERS,
     "allow.everyone.if.no.acl.found": "true",  # all but what the test gives rights on: the cluster
 }
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from enum import IntEnum, StrEnum
 from shlex import quote
 
-from heliograph.cluster.bootstrap_servers import format_servers
 from heliograph.cluster.properties import ClientProperties
-from heliograph.cluster.security.settings import Security
+from heliograph.cluster.security.principal import principal_of
+from heliograph.cluster.tool_servers import tool_servers
 from heliograph.model.ledger import OWN_PREFIX
 
 NAMES_SHOWN = 5
@@ -48,7 +48,7 @@ class Resource(StrEnum):
 def grant_line(
     properties: ClientProperties, right: Right, resource: Resource, names: Sequence[str] = ()
 ) -> str:
-    """At most five names are written out; a cluster has none. Clients without a name are one user to the brokers."""
+    """To this client, as the brokers know it. At most five names are written out; a cluster has none."""
     named = [part for name in names[:NAMES_SHOWN] for part in (f"--{resource}", quote(name))]
     line = _line(properties, [right], named or [f"--{resource}"])
     left_out = len(names) - NAMES_SHOWN
@@ -69,20 +69,10 @@ def own_topics_grant_line(properties: ClientProperties) -> str:
 
 
 def _line(properties: ClientProperties, rights: Sequence[Right], named: Sequence[str]) -> str:
-    user = f"User:{_user(properties.security)}"
-    servers = format_servers(properties.bootstrap_servers)
+    line = ["kafka-acls.sh", "--bootstrap-server", tool_servers(properties), "--add"]
+    line += ["--allow-principal", quote(principal_of(properties.security))]
     operations = [part for right in rights for part in ("--operation", right.operation)]
-    line = ["kafka-acls.sh", "--bootstrap-server", servers, "--add", "--allow-principal", quote(user)]
     return " ".join([*line, *operations, *named])
-
-
-def _user(security: Security) -> str:
-    """As whom brokers know this client, unless they are told to name users otherwise; MIRROR where it is not known."""
-    if security.sasl is not None:
-        principal = security.sasl.kerberos.principal if security.sasl.kerberos else ""
-        return security.sasl.username or principal.partition("@")[0].partition("/")[0] or "MIRROR"
-    certified = security.tls is not None and security.tls.identity is not None
-    return "MIRROR" if certified else "ANONYMOUS"
 
 
 def marker_grant_line(properties: ClientProperties) -> str:

@@ -22,10 +22,10 @@ from kafka.protocol.admin import (
 )
 
 from heliograph.cluster.at_most import at_most
-from heliograph.cluster.bootstrap_servers import format_servers
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.log_reads import read_producers
 from heliograph.cluster.messages import raise_for, unpacking
+from heliograph.cluster.tool_servers import tool_servers
 from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.partition import TopicPartition
 
@@ -86,7 +86,7 @@ class OpenTransactions:
             start_offset=start_offset,
             last_record_ms=states[producer_id].last_timestamp,
             owner=await self._owner(producer_id),
-            servers=format_servers(self._client.properties.bootstrap_servers),
+            servers=tool_servers(self._client.properties),
         )
 
     async def _owner(self, producer_id: int) -> Owner | None:

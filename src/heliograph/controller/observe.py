@@ -9,11 +9,11 @@ from functools import partial
 
 from heliograph.cluster.admin import TopicConfig, describe_topic_configs, read_state_lasts_ms
 from heliograph.cluster.at_most import at_most
-from heliograph.cluster.bootstrap_servers import format_servers
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.flight import flight_s
 from heliograph.cluster.log_reads import read_batch, read_producer, read_span, read_stable_end
 from heliograph.cluster.metadata import ClusterMetadata, TopicMetadata
+from heliograph.cluster.tool_servers import tool_servers
 from heliograph.cluster.topic_defaults import read_topic_defaults
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.model.admission import LastBatch
@@ -61,7 +61,7 @@ async def observe(
         target_defaults=target_defaults,
         flight_s=flight_s(target.properties),
         source_topics={t.name: t.partitions for t in source_metadata.topics.values() if not t.internal},
-        target_servers=format_servers(target.properties.bootstrap_servers),
+        target_servers=tool_servers(target.properties),
         sources=tuple(
             SourceTopic(
                 name=topic.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,6 +12,7 @@ from heliograph.interface.cli import logs, output
 from heliograph.interface.cli.config_path import ConfigArgument, ConfigOption
 from heliograph.interface.config.example import EXAMPLE
 from heliograph.interface.config.schema import Document
+from heliograph.interface.config.security_examples import SECURITY_EXAMPLES, SecuredBy
 from heliograph.interface.config_file import find_config, read_settings
 from heliograph.model.errors import ConfigError
 
@@ -22,10 +23,20 @@ app = typer.Typer(
 )
 
 
-@app.command(epilog="Example: heliograph config example > heliograph.yaml")
-def example() -> None:
-    """Print a commented heliograph.yaml with every key that works."""
-    sys.stdout.write(EXAMPLE)
+@app.command(epilog="Example: heliograph config example --for scram > heliograph.yaml")
+def example(
+    secured_by: Annotated[
+        SecuredBy | None,
+        typer.Option(
+            "--for",
+            metavar="NAME",
+            help=f"A short one for clusters that are secured by {', '.join(SecuredBy)}.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Print a commented heliograph.yaml with every key that works, or a short one for secured clusters."""
+    sys.stdout.write(SECURITY_EXAMPLES[secured_by] if secured_by else EXAMPLE)
 
 
 @app.command(epilog="Example: heliograph config validate heliograph.yaml -o json")

@@ -1,0 +1,189 @@
+"""The table of least rights in docs/SECURITY.md: each right is taken away by itself, and happens what it says."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from heliograph.cluster.grants import Right
+from heliograph.cluster.own_topics import OwnTopics
+from heliograph.controller.act import create
+from heliograph.controller.ledger_word import Answer
+from heliograph.controller.plan import plan
+from heliograph.lab.cluster import LabCluster
+from heliograph.model.command import Outcome, Wish
+from heliograph.model.ledger import OWN_TOPICS
+from heliograph.model.settings import Settings
+from tests.support.guarded_cluster import Guarded, on_topic, pasted
+from tests.support.operator import Operator
+from tests.support.plain_mirror import settings_for
+from tests.support.plain_run import plain_run
+from tests.support.records import mixed_records
+from tests.support.topics import create_topic, delete_records, set_config
+from tests.support.transactions import TransactionalWriter
+from tests.support.workload import produce_records
+
+from .cases import (
+    AGAIN,
+    BUILT,
+    CASES,
+    CUT,
+    GUARDED_SOURCE,
+    HANGING,
+    NEW,
+    READERS,
+    REMIRROR,
+    REMIRRORING,
+    RUNNING,
+    THERE,
+    Case,
+)
+from .looks import LINK, Seen, Sides, connected
+from .table import Without, read_table
+
+TABLE = read_table()
+REFUSED = Outcome.REFUSED
+MOST_PASTES = 3  # a right may show only when another one is there
+
+
+def test_every_right_in_the_table_has_a_case_and_no_other() -> None:
+    covered = {(REMIRROR, "target"): {grant.right for grant in REMIRRORING}}
+    for case in CASES:
+        covered.setdefault((case.purpose, case.cluster), set()).update(case.rights)
+    assert covered == {key: row.rights for key, row in TABLE.items()}
+
+
+class Scene:
+    """The cluster that checks rights, as either side of a link, with what the cases are about."""
+
+    def __init__(self, guarded: Guarded, source: str, target: str) -> None:
+        self.guarded = guarded
+        self._sides = {
+            "target": Sides(source=source, target=guarded.bootstrap_servers),
+            "source": Sides(source=guarded.bootstrap_servers, target=target),
+        }
+
+    @property
+    def of_run(self) -> Settings:
+        sides = self._sides["target"]
+        return settings_for(sides.source, sides.target, [AGAIN])
+
+    def look(self, case: Case) -> Seen | None:
+        async def looked() -> Seen | None:
+            return await case.look(self._sides[case.cluster])
+
+        return asyncio.run(looked())
+
+    def make(self) -> None:
+        source, target = self._sides["target"].source, self._sides["target"].target
+        for topic in (THERE, NEW, CUT, AGAIN):
+            create_topic(source, topic)
+            _produce(source, topic)
+        delete_records(source, CUT, 0, before_offset=40)
+        create_topic(source, BUILT, configs={"cleanup.policy": "compact"})
+        with self.guarded.open_house():
+            for topic in (THERE, CUT):
+                create_topic(target, topic)
+            set_config(target, THERE, "retention.bytes", "1000000000")
+            asyncio.run(self._build())
+            _commit(target, THERE, BUILT)
+            create_topic(target, GUARDED_SOURCE)
+            create_topic(self._sides["source"].target, GUARDED_SOURCE)
+            _produce(target, GUARDED_SOURCE)
+            self._hanging = TransactionalWriter(target, HANGING)
+            self._hanging.write(GUARDED_SOURCE)
+
+    async def _build(self) -> None:
+        """As a run begins to."""
+        sides = self._sides["target"]
+        async with connected(settings_for(sides.source, sides.target, [BUILT])) as clusters:
+            (creation,) = plan(await clusters.observe()).creations
+            await create(clusters.target(LINK), creation)
+
+    def set_own_topics(self, *, there: bool) -> None:
+        found = OWN_TOPICS & self.guarded.topics()
+        if not there:
+            self.guarded.delete_topics(found)
+        elif found != OWN_TOPICS:
+            with self.guarded.open_house():
+                asyncio.run(self._make_own_topics())
+
+    async def _make_own_topics(self) -> None:
+        sides = self._sides["target"]
+        async with connected(settings_for(sides.source, sides.target, [THERE])) as clusters:
+            for topic in sorted(OWN_TOPICS):
+                await OwnTopics(clusters.target(LINK)).open(topic)
+
+
+def _produce(bootstrap: str, topic: str) -> None:
+    produce_records(bootstrap, topic, list(mixed_records(1, 40, first_ms=int(time.time() * 1000))))
+
+
+def _commit(bootstrap: str, *topics: str) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": READERS})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 0) for topic in topics], asynchronous=False)
+    consumer.close()
+
+
+@pytest.fixture(scope="module")
+def scene(guarded_cluster: Guarded, source_cluster: LabCluster, target_cluster: LabCluster) -> Scene:
+    made = Scene(guarded_cluster, source_cluster.bootstrap_servers, target_cluster.bootstrap_servers)
+    made.make()
+    return made
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_without_a_right_happens_what_the_table_says_and_granting_it_mends_that(
+    scene: Scene, case: Case
+) -> None:
+    guarded, row = scene.guarded, TABLE[case.purpose, case.cluster]
+    rest = case.sufficient - case.taken
+    scene.set_own_topics(there=case.own_topics)
+    guarded.only(rest)
+    seen = scene.look(case)
+    assert seen is not None
+    assert (seen.without, case.words in seen.words) == (row.without, True), seen
+
+    for _ in range(MOST_PASTES):
+        given = pasted(seen.words)
+        assert bool(given) == (row.without is not Without.LESS), seen
+        guarded.allow(given or case.taken)
+        seen = scene.look(case)
+        if seen is None:
+            break
+    assert seen is None
+
+    for other in case.instead:
+        guarded.only(rest, other)
+        assert scene.look(case) is None
+
+
+@pytest.mark.kafka
+async def test_a_run_that_may_not_delete_or_create_a_topic_refuses_to_mirror_it_again(scene: Scene) -> None:
+    scene.set_own_topics(there=True)
+    # The run makes the topic: of one that was there it would wait for a minute, until nothing can be on its way to it.
+    scene.guarded.only(RUNNING, on_topic(AGAIN, Right.CREATE))
+    async with plain_run(scene.of_run) as run, connected(scene.of_run) as clusters:
+        await run.caught_up()
+        source_id = clusters.source(LINK).metadata.cluster_id
+        operator = Operator(clusters.target(LINK), source_id, AGAIN)
+
+        async def answer() -> Answer:
+            return await operator.answer(await operator.command(Wish.REMIRROR))
+
+        assert TABLE[REMIRROR, "target"].without is Without.REFUSED
+        refused = await answer()
+        assert (refused.outcome, f"topic {AGAIN} cannot be deleted" in refused.message) == (REFUSED, True)
+        await run.caught_up()
+        scene.guarded.allow(pasted(refused.hint))
+        assert (await answer()).outcome is Outcome.APPLIED
+        await run.caught_up()
+
+        scene.guarded.only(RUNNING, on_topic(AGAIN, Right.DELETE))
+        refused = await answer()
+        assert (refused.outcome, "could be deleted, but not created" in refused.message) == (REFUSED, True)
+        assert pasted(refused.hint) == on_topic(AGAIN, Right.CREATE)  # what was enough before
