@@ -16,6 +16,7 @@ Brokers' certificates are for `localhost`: who comes by 127.0.0.1 meets one for 
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -107,6 +108,11 @@ class SecuredCluster:
 
     def listener(self, name: str) -> Listener:
         return next(each for each in self.listeners if each.name == name)
+
+    def refusals(self) -> int:
+        """How often brokers did not let somebody in, at first or when a session was renewed, by their own word."""
+        logs = [broker.log_path.read_text() for broker in self.cluster.brokers]
+        return sum(len(re.findall("Failed (?:re-)?authentication", log)) for log in logs)
 
     def access(
         self,
