@@ -1,4 +1,4 @@
-"""Two real clusters of one broker each, secured in every way but Kerberos.
+"""Two real clusters of one broker each, secured in every way but Kerberos; and larger ones with one way in.
 
 Owns their authorities, users and listeners. Must not know the mirror. Both clusters have the same listeners, so that
 each of the source's can be mirrored to each of the target's; authority, certificates and passwords are their own.
@@ -138,6 +138,19 @@ class SecuredCluster:
         yield trust(self.credentials.authority, self.credentials.trust_file)
         if tls.client_trust is not None and certificate:
             yield identity(self.credentials.client, self.credentials.client_file)
+
+
+@contextmanager
+def start_secured(
+    name: str, directory: Path, listener: str, *, brokers: int, heap_mb: int, properties: Mapping[str, str]
+) -> Iterator[SecuredCluster]:
+    """A cluster of several brokers with one of the listeners beside the plain one. `directory` gets its files."""
+    credentials = Credentials.make(name, directory)
+    listeners = tuple(each for each in credentials.listeners() if each.name == listener)
+    with LabCluster.start(
+        name=name, brokers=brokers, heap_mb=heap_mb, properties=properties, listeners=listeners
+    ) as cluster:
+        yield SecuredCluster(cluster=cluster, credentials=credentials, listeners=listeners)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
