@@ -1,11 +1,13 @@
-"""Brokers of both clusters killed, restarted, frozen and elected uncleanly amid a copy: identical (P1 to P4, P7)."""
+"""Brokers of both clusters killed, restarted, frozen and elected uncleanly amid a copy: identical (P1 to P4, P7).
+Some of it once more with TLS and SCRAM on both sides."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ from tests.support.mirror_process import MirrorProcess, write_config
 from tests.support.plain_driver import PlainDriver
 from tests.support.plain_mirror import settings_for
 from tests.support.replicas import ReplicaView, create_assigned
+from tests.support.secured_clusters import SecuredCluster, SecuredPair, start_secured
 from tests.support.topics import create_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
@@ -37,24 +40,41 @@ WARM_S = 8.0
 log = logging.getLogger(__name__)
 
 
+SECURED = pytest.mark.parametrize("secured", [False, True], indirect=True, ids=["plain", "secured"])
+
+
 @pytest.fixture(scope="module")
-def three_sources() -> Iterator[LabCluster]:
-    with LabCluster.start(name="sources", brokers=3, properties=PROPERTIES, heap_mb=HEAP_MB) as cluster:
+def three_sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
+    with _three("sources", tmp_path_factory) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
-def three_targets() -> Iterator[LabCluster]:
-    with LabCluster.start(name="targets", brokers=3, properties=PROPERTIES, heap_mb=HEAP_MB) as cluster:
+def three_targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
+    with _three("targets", tmp_path_factory) as cluster:
         yield cluster
+
+
+def _three(name: str, places: pytest.TempPathFactory) -> AbstractContextManager[SecuredCluster]:
+    directory = places.mktemp("brokers") / name
+    return start_secured(name, directory, "SCRAM", brokers=3, heap_mb=HEAP_MB, properties=PROPERTIES)
+
+
+@pytest.fixture
+def secured(request: pytest.FixtureRequest) -> bool:
+    """Whether the mirror comes in by SCRAM under TLS, on both sides. All others always come in plain text."""
+    return bool(getattr(request, "param", False))
 
 
 class Stage:
-    """Both clusters, and how a scene on them begins."""
+    """Both clusters, and how a scene on them begins. `clients`: how the mirror comes to them."""
 
-    def __init__(self, sources: LabCluster, targets: LabCluster, topic: str, directory: Path) -> None:
-        self.sources, self.targets, self.topic = sources, targets, topic
-        self.source, self.target = sources.bootstrap_servers, targets.bootstrap_servers
+    def __init__(
+        self, sources: SecuredCluster, targets: SecuredCluster, topic: str, directory: Path, secured: bool
+    ) -> None:
+        self.sources, self.targets, self.topic = sources.cluster, targets.cluster, topic
+        self.source, self.target = sources.plain, targets.plain
+        self.clients = (client(sources, secured), client(targets, secured))
         self.directory = directory
 
     def scene(self) -> BacklogScene:
@@ -66,6 +86,7 @@ class Stage:
             backlog=20_000,
             rate_per_s=50,
             replication_factor=3,
+            clients=self.clients,
         )
 
     def kill(self, *brokers: Broker) -> None:
@@ -78,13 +99,22 @@ class Stage:
         return ReplicaView(cluster.bootstrap_servers, self.topic)
 
 
+def client(cluster: SecuredCluster, secured: bool) -> str | Mapping[str, str]:
+    return cluster.access("SCRAM").client if secured else cluster.plain
+
+
 @pytest.fixture
 def stage(
-    three_sources: LabCluster, three_targets: LabCluster, unique_topic: Callable[[str], str], tmp_path: Path
+    three_sources: SecuredCluster,
+    three_targets: SecuredCluster,
+    unique_topic: Callable[[str], str],
+    tmp_path: Path,
+    secured: bool,
 ) -> Stage:
-    return Stage(three_sources, three_targets, unique_topic("brokers"), tmp_path)
+    return Stage(three_sources, three_targets, unique_topic("brokers"), tmp_path, secured)
 
 
+@SECURED
 @pytest.mark.slow
 @pytest.mark.spark
 def test_leaders_killed_in_turn_leave_one_whole_copy_and_every_partition_goes_on(stage: Stage) -> None:
@@ -190,14 +220,21 @@ async def test_leaders_that_move_back_and_forth_leave_one_whole_copy(stage: Stag
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("side", ["target", "source"])
+@pytest.mark.parametrize(
+    ("side", "secured"),
+    [("target", False), ("source", False), ("target", True)],
+    indirect=["secured"],
+    ids=["target", "source", "target secured"],
+)
 def test_a_frozen_broker_slows_nobody_whose_replicas_are_elsewhere(
-    stage: Stage, source_cluster: LabCluster, target_cluster: LabCluster, side: str
+    stage: Stage, request: pytest.FixtureRequest, side: str, secured: bool
 ) -> None:
     """The other side is one broker: more processes of Java on two cores would be slow by themselves."""
     struck = stage.targets if side == "target" else stage.sources
-    source = (source_cluster if side == "target" else struck).bootstrap_servers
-    target = (target_cluster if side == "source" else struck).bootstrap_servers
+    other = "source" if side == "target" else "target"
+    single, single_client = _single(request, other, secured)
+    source, target = (stage.source, single) if side == "source" else (single, stage.target)
+    clients = (stage.clients[0], single_client) if side == "source" else (single_client, stage.clients[1])
     frozen = struck.brokers[2]
     a, b, c = (1, 2, 3)
     elsewhere, everywhere = f"{stage.topic}-elsewhere", f"{stage.topic}-everywhere"
@@ -215,7 +252,7 @@ def test_a_frozen_broker_slows_nobody_whose_replicas_are_elsewhere(
             create_assigned(target, topic, [[a]] * len(replicas), FORCED)
     wheres = [(topic, number) for topic, replicas in placed.items() for number in range(len(replicas))]
     led = [(everywhere, 2), (everywhere, 3)]
-    config = write_config(stage.directory, source=source, target=target, topics=list(placed))
+    config = write_config(stage.directory, source=clients[0], target=clients[1], topics=list(placed))
     with MirrorProcess(config, runtime=stage.directory) as mirror:
         mirror.wait_until(lambda: _all_caught_up(mirror, len(wheres)), "lanes that hold all partitions")
         with LatencyWatch(source, target, wheres) as watch:
@@ -253,6 +290,16 @@ def test_a_frozen_broker_slows_nobody_whose_replicas_are_elsewhere(
         assert went_on_at is not None
         log.info("%s went on %.1f s after the freeze", where, went_on_at - frozen_at)
         assert went_on_at < thawed_at
+
+
+def _single(request: pytest.FixtureRequest, side: str, secured: bool) -> tuple[str, str | Mapping[str, str]]:
+    """A cluster of one broker: its plain bootstrap servers, and how the mirror comes to it."""
+    if not secured:
+        cluster: LabCluster = request.getfixturevalue(f"{side}_cluster")
+        return cluster.bootstrap_servers, cluster.bootstrap_servers
+    pair: SecuredPair = request.getfixturevalue("secured_pair")
+    one: SecuredCluster = getattr(pair, side)
+    return one.plain, client(one, secured)
 
 
 def _is_warm(watch: LatencyWatch, wheres: list[tuple[str, int]]) -> bool:

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from heliograph.lab.cluster import LabCluster
 from tests.support.fault_scene import PARTITIONS, FaultScene, is_gone
+from tests.support.secured_clusters import SecuredPair
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.faults]
 
@@ -65,7 +66,23 @@ def test_ten_killed_lane_workers_leave_one_whole_copy_and_the_other_lane_does_no
     source_cluster: LabCluster, target_cluster: LabCluster, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:
     source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
-    scene = FaultScene(source, target, unique_topic("killed"), tmp_path, backlog=150_000)
+    kill_lane_workers(FaultScene(source, target, unique_topic("killed"), tmp_path, backlog=150_000))
+
+
+@pytest.mark.slow
+def test_so_they_do_where_both_sides_have_tls_and_scram(
+    secured_pair: SecuredPair, unique_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    source, target = secured_pair.source, secured_pair.target
+    clients = (source.access("SCRAM").client, target.access("SCRAM").client)
+    kill_lane_workers(
+        FaultScene(
+            source.plain, target.plain, unique_topic("killed"), tmp_path, backlog=150_000, clients=clients
+        )
+    )
+
+
+def kill_lane_workers(scene: FaultScene) -> None:
     with scene:
         scene.begin()
         scene.wait_amid(0.2)
@@ -73,7 +90,7 @@ def test_ten_killed_lane_workers_leave_one_whole_copy_and_the_other_lane_does_no
         assert len(lanes) == 2
         held = {p["key"][3]: p["lane"] for p in scene.mirror.live()["partitions"]}
         others = [partition for partition in range(PARTITIONS) if held[partition] == 1]
-        with PauseWatch(target, scene.topic, others) as watch:
+        with PauseWatch(scene.target, scene.topic, others) as watch:
             for _ in range(KILLS):
                 scene.strike(lambda: _kill_lane(scene, 0), least=0.2)
         assert watch.longest_s <= PAUSE_LIMIT_S, f"the other lane paused for {watch.longest_s:.2f} s"

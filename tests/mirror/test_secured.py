@@ -10,12 +10,11 @@ import pytest
 
 from heliograph.controller.clusters import Clusters
 from heliograph.model.errors import HeliographError
-from heliograph.model.link import Link
-from heliograph.model.settings import Settings
 from tests.support.certificates import Authority, write_pem
 from tests.support.client_access import Access
 from tests.support.judge import assert_identical
-from tests.support.plain_run import PlainRun, plain_run
+from tests.support.plain_mirror import settings_for
+from tests.support.plain_run import plain_run
 from tests.support.records import mixed_records
 from tests.support.secured_clusters import ODD_USER, REAUTH_MS, SecuredPair
 from tests.support.steady_producer import SteadyProducer
@@ -39,12 +38,7 @@ Way = tuple[str, str | None, str | None]
 
 
 def properties(access: Access, **changed: str) -> dict[str, str]:
-    return {"bootstrap.servers": access.bootstrap_servers, **access.properties, **changed}
-
-
-def settings_of(source: Mapping[str, str], target: Mapping[str, str], *topics: str) -> Settings:
-    link = Link(name="link", source="src", target="dst", topics=topics)
-    return Settings(clusters={"src": dict(source), "dst": dict(target)}, links=(link,))
+    return {**access.client, **changed}
 
 
 def both(pair: SecuredPair, source: Way, target: Way) -> tuple[Access, Access]:
@@ -67,7 +61,7 @@ async def mirrored_identically(source: Access, target: Access, plain: str, topic
             codec=codec,
             settings=source.librdkafka,
         )
-    async with plain_run(settings_of(properties(source), properties(target), topic)) as run:
+    async with plain_run(settings_for(source.client, target.client, [topic])) as run:
         await run.caught_up()
         assert "access_refused" not in run.codes
     assert_identical(
@@ -96,17 +90,6 @@ async def test_other_pairs_are_mirrored_identically(
     await mirrored_identically(*ways, secured_pair.source.plain, unique_topic("secured"))
 
 
-def connections_of(run: PlainRun) -> set[int]:
-    """The connections of its lanes that are open."""
-    return {
-        id(connection)
-        for lane in run._lanes.values()
-        for client in lane._clusters._clients.values()
-        for connection in client._connections.values()
-        if not connection.closed
-    }
-
-
 async def test_sessions_are_renewed_on_every_connection_while_records_flow(
     secured_pair: SecuredPair, unique_topic: Callable[[str], str]
 ) -> None:
@@ -115,22 +98,22 @@ async def test_sessions_are_renewed_on_every_connection_while_records_flow(
     create_topic(secured_pair.source.plain, topic, 4)
     source = secured_pair.source.access("REAUTH", mechanism="SCRAM-SHA-512")
     target = secured_pair.target.access("REAUTH", mechanism="PLAIN")
-    async with plain_run(settings_of(properties(source), properties(target), topic)) as run:
+    async with plain_run(settings_for(source.client, target.client, [topic])) as run:
         with SteadyProducer(secured_pair.source.plain, topic, rate_per_s=400) as producer:
             await run.until(lambda run: sum(row.records for row in run.rows) > 400)
-            before = connections_of(run)
+            before = set(run.connections)
             written = producer.count
             await asyncio.sleep(1.2 * REAUTH_MS / 1000)
             await run.until(lambda run: sum(row.records for row in run.rows) > written + 2_000)
         await run.caught_up()
-        assert before <= connections_of(run)
+        assert before <= set(run.connections)
         assert not {"broker_away", "access_refused", "raced"} & set(run.codes)
     assert_identical(secured_pair.source.plain, secured_pair.target.plain, [topic])
 
 
 async def refusal(source: Mapping[str, str], target: Mapping[str, str]) -> HeliographError:
     """What a run that begins with these is told."""
-    clusters = Clusters(settings_of(source, target, "any"))
+    clusters = Clusters(settings_for(source, target, ["any"]))
     try:
         with pytest.raises(HeliographError) as raised:
             await clusters.connect()

@@ -28,6 +28,16 @@ class Spoken:
 class Access(Spoken):
     bootstrap_servers: str
 
+    @property
+    def client(self) -> dict[str, str]:
+        """All that Heliograph's config says about the cluster."""
+        return {"bootstrap.servers": self.bootstrap_servers, **self.properties}
+
+
+def client_properties(client: str | Mapping[str, str]) -> dict[str, str]:
+    """`client`: all properties, or the bootstrap servers where nothing is secured."""
+    return {"bootstrap.servers": client} if isinstance(client, str) else dict(client)
+
 
 def access(bootstrap_servers: str, parts: Iterable[Spoken]) -> Access:
     said = tuple(parts)

@@ -29,6 +29,7 @@ BATCH_RECORDS = 10
 LEAST, MOST = 0.2, 0.8
 # What the mirror may read while the backlog is filled: on a quick machine it would be through with the filling.
 HELD_BACK_BYTES_PER_S = 100_000
+Clients = tuple[str | Mapping[str, str], str | Mapping[str, str]]
 # One small batch per fetch: the backlog takes long enough for a fault to strike amid it.
 SLOWLY = {"consumer": {"fetch.max.bytes": "4000", "max.partition.fetch.bytes": "4000"}}
 
@@ -48,7 +49,8 @@ def fill(bootstrap: str, topic: str, count: int, *, partitions: int = PARTITIONS
 
 
 class FaultScene:
-    """Enter it, `begin`, `strike`, and `finish`."""
+    """Enter it, `begin`, `strike`, and `finish`. `clients`: how the mirror comes to source and target, where that is
+    not as the test itself does."""
 
     def __init__(
         self,
@@ -61,6 +63,7 @@ class FaultScene:
         rate_per_s: int = 300,
         age_ms: int = 0,
         replication_factor: int = 1,
+        clients: Clients | None = None,
         link: Mapping[str, Any] | None = None,
         **config: Any,
     ) -> None:
@@ -70,8 +73,14 @@ class FaultScene:
         self._runtime = runtime
         create_topic(source, topic, PARTITIONS, replication_factor)
         self._age_ms = age_ms
+        mirrored = clients or (source, target)
         self.config = write_config(
-            runtime, source=source, target=target, topics=[topic], link={**SLOWLY, **(link or {})}, **config
+            runtime,
+            source=mirrored[0],
+            target=mirrored[1],
+            topics=[topic],
+            link={**SLOWLY, **(link or {})},
+            **config,
         )
         self.mirror = MirrorProcess(self.config, runtime=runtime)
         self._producer = SteadyProducer(source, topic, rate_per_s=rate_per_s)

@@ -17,6 +17,8 @@ import yaml
 
 from heliograph.controller.live_socket import ask_all
 
+from .client_access import client_properties
+
 START_LIMIT_S = 120.0
 RUN_LIMIT_S = 240.0
 POLL_S = 0.05
@@ -25,8 +27,8 @@ POLL_S = 0.05
 def write_config(
     directory: Path,
     *,
-    source: str,
-    target: str,
+    source: str | Mapping[str, str],
+    target: str | Mapping[str, str],
     topics: list[str],
     master: str = "local[2]",
     link: Mapping[str, Any] | None = None,
@@ -35,18 +37,20 @@ def write_config(
     python: str | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Path:
-    """A heliograph.yaml with one link between two bootstrap servers. `properties`: of both clusters."""
+    """A heliograph.yaml with one link between two clusters: bootstrap servers, or all client properties. `properties`: of
+    both in addition."""
     document = {
         "version": 1,
         "clusters": {
-            "src": {"bootstrap.servers": source, **(properties or {})},
-            "dst": {"bootstrap.servers": target, **(properties or {})},
+            "src": {**client_properties(source), **(properties or {})},
+            "dst": {**client_properties(target), **(properties or {})},
         },
         "links": {"link": {"source": "src", "target": "dst", "topics": topics, **(link or {})}},
         "lanes": lanes,
         "spark": {"master": master, "conf": dict(conf or {}), **({"python": python} if python else {})},
     }
     path = directory / "heliograph.yaml"
+    path.touch(0o600)  # passwords may be in it
     path.write_text(yaml.safe_dump(document))
     return path
 

@@ -21,6 +21,8 @@ from heliograph.model.partition import MirrorPartition
 from heliograph.model.settings import Settings
 from heliograph.model.states import PartitionState
 
+from .client_access import client_properties
+
 LANE_MEMORY_BYTES = 64 << 20
 LIMIT_S = 60.0
 POLL_S = 0.02
@@ -28,9 +30,11 @@ POLL_S = 0.02
 Copies = Mapping[MirrorPartition, PartitionCopy]
 
 
-def settings_for(source: str, target: str, topics: list[str], **link: Any) -> Settings:
+def settings_for(
+    source: str | Mapping[str, str], target: str | Mapping[str, str], topics: list[str], **link: Any
+) -> Settings:
     return Settings(
-        clusters={"src": {"bootstrap.servers": source}, "dst": {"bootstrap.servers": target}},
+        clusters={"src": client_properties(source), "dst": client_properties(target)},
         links=(Link(name="link", source="src", target="dst", topics=tuple(topics), **link),),
     )
 

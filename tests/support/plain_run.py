@@ -12,13 +12,14 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
+from heliograph.cluster.connection import Connection
 from heliograph.controller.mirror import Mirror
 from heliograph.copier.lane import Lane
 from heliograph.copier.lane_clusters import LaneClusters
 from heliograph.engine.control_server import ControlServer
 from heliograph.engine.lane_jobs import LaneJobs
 from heliograph.engine.lane_orders import LaneOrders
-from heliograph.engine.lane_task import LaneTicket
+from heliograph.engine.lane_task import LaneTicket, access_refused
 from heliograph.engine.lanes import Lanes
 from heliograph.engine.orders import Hello, Order, Report, decode_order, decode_report, encode
 from heliograph.engine.session import Session
@@ -37,8 +38,11 @@ class _PlainLane:
         self._run = run
         self._failure: asyncio.Future[str] = run.loop.create_future()
         self.lane = Lane(ticket.memory_bytes, self._failed)
-        self._clusters = LaneClusters(self.lane)
-        self.orders = LaneOrders(self.lane, self._clusters, self._send, pid=1000 + ticket.lane)
+        self.clusters = LaneClusters(
+            self.lane,
+            on_refused=lambda cluster, problem: self._send(access_refused(ticket.lane, cluster, problem)),
+        )
+        self.orders = LaneOrders(self.lane, self.clusters, self._send, pid=1000 + ticket.lane)
         self.life = run.loop.create_task(self._live())
         self.beats = run.loop.create_task(self._beat())
 
@@ -49,7 +53,7 @@ class _PlainLane:
         finally:
             self.beats.cancel()
             await self.lane.aclose()
-            await self._clusters.aclose()
+            await self.clusters.aclose()
             self._run.lane_ended(self.number)
 
     async def _beat(self) -> None:
@@ -67,16 +71,24 @@ class _PlainLane:
 
 
 class PlainRun:
-    """One run. `rows` and `events` tell what it says."""
+    """One run. `rows` and `events` tell what it says. `read_again`: the settings as its config has them by now."""
 
-    def __init__(self, settings: Settings, *, until_caught_up: bool = False) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        until_caught_up: bool = False,
+        read_again: Callable[[], Settings] | None = None,
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.failures: list[BaseException] = []
         self.versions: dict[str, str] = {}
         self.on_report: Callable[[int, Report], None] = lambda _lane, _report: None
         self._on_gone: Callable[[int], None] = lambda _lane: None
         self._lanes: dict[int, _PlainLane] = {}
-        self.mirror = Mirror(settings, until_caught_up=until_caught_up, make_lanes=self._make_lanes)
+        self.mirror = Mirror(
+            settings, until_caught_up=until_caught_up, make_lanes=self._make_lanes, read_again=read_again
+        )
         self.task = self.loop.create_task(self.mirror.run())
 
     # -- what stands in for Spark
@@ -144,6 +156,27 @@ class PlainRun:
     def codes(self) -> list[str]:
         """Of all that was told."""
         return [str(each.code) for each in self.mirror.outbox.last]
+
+    @property
+    def copied(self) -> int:
+        """Records that are durable on the target, by its own word."""
+        return sum(row.next_offset or 0 for row in self.rows)
+
+    @property
+    def connections(self) -> list[Connection]:
+        """Those of its lanes that are open."""
+        clients = [client for lane in self._lanes.values() for client in lane.clusters._clients.values()]
+        return [each for client in clients for each in client._connections.values() if not each.closed]
+
+    def sever(self) -> None:
+        """All connections end, those of the driver too, as when a network is cut for a moment."""
+        driver = [
+            each
+            for client in self.mirror._clusters._clients.values()
+            for each in client._connections.values()
+        ]
+        for connection in (*self.connections, *driver):
+            connection.close()
 
     async def until(self, condition: Callable[[PlainRun], bool], limit_s: float = LIMIT_S) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Two real clusters of one broker each, secured in every way but Kerberos.
+"""Two real clusters of one broker each, secured in every way but Kerberos; and larger ones with one way in.
 
 Owns their authorities, users and listeners. Must not know the mirror. Both clusters have the same listeners, so that
 each of the source's can be mirrored to each of the target's; authority, certificates and passwords are their own.
@@ -16,6 +16,7 @@ Brokers' certificates are for `localhost`: who comes by 127.0.0.1 meets one for 
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -108,6 +109,11 @@ class SecuredCluster:
     def listener(self, name: str) -> Listener:
         return next(each for each in self.listeners if each.name == name)
 
+    def refusals(self) -> int:
+        """How often brokers did not let somebody in, at first or when a session was renewed, by their own word."""
+        logs = [broker.log_path.read_text() for broker in self.cluster.brokers]
+        return sum(len(re.findall("Failed (?:re-)?authentication", log)) for log in logs)
+
     def access(
         self,
         listener: str,
@@ -132,6 +138,19 @@ class SecuredCluster:
         yield trust(self.credentials.authority, self.credentials.trust_file)
         if tls.client_trust is not None and certificate:
             yield identity(self.credentials.client, self.credentials.client_file)
+
+
+@contextmanager
+def start_secured(
+    name: str, directory: Path, listener: str, *, brokers: int, heap_mb: int, properties: Mapping[str, str]
+) -> Iterator[SecuredCluster]:
+    """A cluster of several brokers with one of the listeners beside the plain one. `directory` gets its files."""
+    credentials = Credentials.make(name, directory)
+    listeners = tuple(each for each in credentials.listeners() if each.name == listener)
+    with LabCluster.start(
+        name=name, brokers=brokers, heap_mb=heap_mb, properties=properties, listeners=listeners
+    ) as cluster:
+        yield SecuredCluster(cluster=cluster, credentials=credentials, listeners=listeners)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

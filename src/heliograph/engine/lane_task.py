@@ -113,7 +113,9 @@ class LaneTask:
         clusters = LaneClusters(
             lane,
             shipped=_shipped_files(),
-            on_refused=lambda cluster, problem: line.send(_refused(self._ticket.lane, cluster, problem)),
+            on_refused=lambda cluster, problem: line.send(
+                access_refused(self._ticket.lane, cluster, problem)
+            ),
         )
         orders = LaneOrders(lane, clusters, line.send, pid=os.getpid())
         loading.start()
@@ -135,7 +137,8 @@ def _shipped_files() -> Path | None:
     return Path(SparkFiles.getRootDirectory()) if SparkFiles._is_running_on_worker else None
 
 
-def _refused(lane: int, cluster: str, problem: SecurityFailed) -> Occurrences:
+def access_refused(lane: int, cluster: str, problem: SecurityFailed) -> Occurrences:
+    """What the driver is told when TLS or SASL fails on this machine."""
     hint = problem.hint
     if isinstance(problem, SecurityUnusable):
         hint = f"have the file on every executor, or ship it: spark.conf: {{spark.files: PATH}}; {hint}"
