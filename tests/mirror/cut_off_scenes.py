@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -53,7 +54,7 @@ def spark(both: Namespaces, tmp_path: Path) -> Iterator[SparkStandalone]:
 
 
 def _scene(
-    source: LabCluster, target: LabCluster, spark: SparkStandalone, tmp_path: Path, **backlog: int
+    source: LabCluster, target: LabCluster, spark: SparkStandalone, tmp_path: Path, **backlog: Any
 ) -> FaultScene:
     return FaultScene(
         source.bootstrap_servers,

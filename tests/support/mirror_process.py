@@ -37,8 +37,8 @@ def write_config(
     python: str | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Path:
-    """A heliograph.yaml with one link between two clusters: bootstrap servers, or all client properties. `properties`: of
-    both in addition."""
+    """A heliograph.yaml with one link between two clusters: bootstrap servers, or all client properties. `properties`:
+    of both in addition."""
     document = {
         "version": 1,
         "clusters": {
