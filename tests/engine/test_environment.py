@@ -108,7 +108,7 @@ def test_lanes_needs_are_packed_even_if_heliograph_is_installed_editable(
     files: dict[str, PackedFile],
 ) -> None:
     packages = {name.split("/")[1] for name in files if name.startswith("site-packages/")}
-    assert {"heliograph", "pyspark", "py4j", "kafka", "uvloop"} <= packages
+    assert {"heliograph", "pyspark", "py4j", "kafka", "uvloop", "cryptography"} <= packages
     assert files["site-packages/heliograph/__init__.py"].path == Path(heliograph.__file__)
     assert any(name.endswith("/os.py") for name in files)
 

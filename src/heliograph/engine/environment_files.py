@@ -34,6 +34,7 @@ _LANE_MODULES = """
 import sys
 there_before = set(sys.modules)
 import heliograph.engine.lane_daemon
+import heliograph.cluster.security.tls_context  # loaded by lanes of clusters with TLS, when they need it
 print(*sorted({name.partition(".")[0] for name in set(sys.modules) - there_before}))
 """
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -270,6 +271,70 @@ async def test_an_exchange_that_never_ends_is_given_up() -> None:
     async with door(SaslPeer(), make_exchange=lambda *_: Endless()) as it:
         with pytest.raises(SecurityFailed, match="rounds"):
             await it.open()
+
+
+class Ticket:
+    """As Kerberos: what is said first may take its time, and a refusal is not for good."""
+
+    def __init__(self) -> None:
+        self.answers = threading.Event()
+        self.answers.set()
+        self.asked = threading.Event()
+
+    def first(self) -> bytes:
+        self.asked.set()
+        assert self.answers.wait(10)
+        return b"ticket"
+
+    def next(self, _: bytes) -> bytes | None:
+        return None
+
+    def refused(self, words: str) -> SecurityFailed:
+        return SecurityFailed(words, hint="its clock")
+
+
+async def test_a_mechanism_whose_refusal_is_not_for_good_is_tried_again() -> None:
+    broker = SaslPeer(refuse)
+    async with door(broker, make_exchange=lambda *_: Ticket()) as it:
+        with pytest.raises(SecurityFailed) as raised:
+            await it.open()
+        assert raised.value.hint == "its clock"
+        broker.judge = accept
+        (await it.open()).close()
+    assert broker.tokens == [b"ticket"] * 2
+
+
+async def test_requests_pass_while_a_ticket_for_the_next_session_is_waited_for() -> None:
+    broker = SaslPeer(lasts_ms=100)
+    ticket = Ticket()
+    async with door(broker, make_exchange=lambda *_: ticket) as it:
+        connection = await it.open()
+        ticket.answers.clear()
+        ticket.asked.clear()
+        async with asyncio.timeout(2):
+            while not ticket.asked.is_set():  # noqa: ASYNC110 - an event of threads
+                await asyncio.sleep(0.01)
+            assert bytes(await ask(connection, b"hello")) == b"hello"
+        ticket.answers.set()
+        connection.close()
+
+
+async def test_threads_that_wait_for_a_kdc_are_no_others() -> None:
+    held = [Ticket() for _ in range(20)]
+    waiting = iter(held)
+    async with door(SaslPeer(), make_exchange=lambda *_: next(waiting)) as it:
+        (await it.open()).close()  # from now on many may try at once
+        for ticket in held:
+            ticket.answers.clear()
+        opening = [asyncio.create_task(it.open()) for _ in held[1:]]
+        async with asyncio.timeout(2):
+            while not all(ticket.asked.is_set() for ticket in held):  # noqa: ASYNC110 - events of threads
+                await asyncio.sleep(0.01)
+            assert await asyncio.to_thread(len, "other work") == 10
+        for ticket in held:
+            ticket.answers.set()
+        for connection in await asyncio.gather(*opening):
+            connection.close()
 
 
 async def test_a_session_is_renewed_before_it_ends_and_requests_wait_meanwhile_in_order() -> None:

@@ -16,12 +16,12 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from heliograph.cluster.security.kerberos import KerberosExchange
 from heliograph.lab.cluster import LabCluster
-from heliograph.lab.listeners import KerberosService, Listener, Sasl
 from heliograph.lab.together import started_together
 from heliograph.model.errors import AuthenticationFailed, SecurityFailed
 from heliograph.wire.error_codes import ErrorCode
 from tests.support.kafka_by_hand import ask, begin_sasl, send_token
 from tests.support.kdc import why_no_kdc
+from tests.support.kerberos_listener import LISTENER, kerberos_listener
 from tests.support.kerberos_realm import Realm, Realms
 
 pytestmark = [
@@ -30,7 +30,6 @@ pytestmark = [
     pytest.mark.skipif(bool(why_no_kdc()), reason=why_no_kdc()),
 ]
 
-LISTENER = "KERBEROS"
 HOST = "localhost"
 TICKET_LIFE_S = 6
 SESSION_MS = 4_000
@@ -74,20 +73,13 @@ def brokers(connection: socket.socket) -> int:
     return len(ask(connection, request, MetadataResponse, 4).brokers)
 
 
-def listener(realm: Realm) -> Listener:
-    service = KerberosService(
-        principal=f"{realm.service}@{realm.kdc.realm}",
-        keytab=realm.broker_keytab,
-        krb5_conf=realm.kdc.krb5_conf,
-    )
-    return Listener(name=LISTENER, host=HOST, sasl=Sasl(kerberos=service, reauth_ms=SESSION_MS))
-
-
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, ...]]:
     with Realms(tmp_path_factory.mktemp("realms")) as realms:
         both = {letter: realms.add(letter, host=HOST, ticket_life_s=TICKET_LIFE_S) for letter in "ab"}
-        listeners = {letter: [listener(realm)] for letter, realm in both.items()}
+        listeners = {
+            letter: [kerberos_listener(realm, reauth_ms=SESSION_MS)] for letter, realm in both.items()
+        }
         with started_together(*both, listeners=listeners) as clusters:
             yield tuple(Site(realm=both[each.name], cluster=each) for each in clusters)
 

@@ -7,6 +7,9 @@ Owns the order of the requests and what each refusal means. Must not know when i
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from kafka.protocol.sasl import (
     SaslAuthenticateRequest,
@@ -25,21 +28,31 @@ from heliograph.wire.error_codes import ErrorCode
 
 MOST_ROUNDS = 10  # Kerberos takes three
 MOST_TOLD = 300  # characters of what a broker says
+T = TypeVar("T")
 BROKERS_LOG = "see the broker's log"
+_THREADS = ThreadPoolExecutor(32, thread_name_prefix="sasl")  # as many connections prove themselves at once
 _BEFORE_FRAMES = "SASL needs brokers of Kafka 1.0 or later"
 
 
-async def authenticate(line: Line, mechanism: SaslMechanism, exchange: SaslExchange, timeout_ms: int) -> int:
-    """For how many milliseconds the broker accepts it; 0: for ever. `SecurityFailed` if it does not."""
+async def in_thread(call: Callable[..., T], *arguments: object) -> T:
+    """A KDC that hangs takes half a minute: it must not take the threads of all other work."""
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, call, *arguments)
+
+
+async def authenticate(
+    line: Line, mechanism: SaslMechanism, exchange: SaslExchange, first: bytes, timeout_ms: int
+) -> int:
+    """For how many milliseconds the broker accepts it; 0: for ever. `SecurityFailed` if it does not. `first`: what the
+    exchange says first. It is asked for before others are kept off the line: a KDC may take its time."""
     await _agree(line, mechanism, timeout_ms)
     try:
-        return await _exchange(line, exchange, timeout_ms)
+        return await _exchange(line, exchange, first, timeout_ms)
     except SecurityFailed as problem:
         raise type(problem)(f"{line.address}: {problem.message}", hint=problem.hint) from problem
 
 
-async def _exchange(line: Line, exchange: SaslExchange, timeout_ms: int) -> int:
-    words: bytes | None = await asyncio.to_thread(exchange.first)
+async def _exchange(line: Line, exchange: SaslExchange, first: bytes, timeout_ms: int) -> int:
+    words: bytes | None = first
     lasts_ms = 0
     for _ in range(MOST_ROUNDS):
         if words is None:
@@ -53,7 +66,7 @@ async def _exchange(line: Line, exchange: SaslExchange, timeout_ms: int) -> int:
                 f"SaslAuthenticate: {ErrorCode.name_of(answer.error_code)}", hint=BROKERS_LOG
             )
         lasts_ms = int(getattr(answer, "session_lifetime_ms", None) or 0)
-        words = await asyncio.to_thread(exchange.next, bytes(answer.auth_bytes))
+        words = await in_thread(exchange.next, bytes(answer.auth_bytes))
     raise SecurityFailed(f"SASL has not ended after {MOST_ROUNDS} rounds", hint=BROKERS_LOG)
 
 

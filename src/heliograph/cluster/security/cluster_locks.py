@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from heliograph.cluster.connection import Connection
 from heliograph.cluster.security.attempts import Attempts
-from heliograph.cluster.security.authentication import authenticate
+from heliograph.cluster.security.authentication import authenticate, in_thread
 from heliograph.cluster.security.fingerprint import fingerprint
 from heliograph.cluster.security.mechanisms import SaslExchange, exchange_for
 from heliograph.cluster.security.settings import SaslSettings, Security
@@ -89,9 +89,12 @@ class ClusterLocks:
             return
         secret = replace(self._security, tls=None)  # what locks an account, and no more
         async with self._attempts.attempt(await asyncio.to_thread(fingerprint, secret)):
+            exchange = self._make_exchange(sasl, host)
+            first = await in_thread(exchange.first)
+            while connection.is_held:  # noqa: ASYNC110 - what is held leaves by itself, or the connection ends
+                await asyncio.sleep(HELD_LOOK_S)
             with connection.reserved() as line:
-                exchange = self._make_exchange(sasl, host)
-                lasts_ms = await authenticate(line, sasl.mechanism, exchange, self._timeout_ms)
+                lasts_ms = await authenticate(line, sasl.mechanism, exchange, first, self._timeout_ms)
         if lasts_ms > 0:
             due_s = lasts_ms / 1000 * random.uniform(*AGAIN_AFTER)
             connection.renew_in(due_s, lambda: self._renew(connection, host))
@@ -102,10 +105,6 @@ class ClusterLocks:
         task.add_done_callback(self._tasks.discard)
 
     async def _prove_again(self, connection: Connection, host: str) -> None:
-        while connection.is_held:  # noqa: ASYNC110 - what is held leaves by itself, or the connection ends
-            await asyncio.sleep(HELD_LOOK_S)
-        if connection.closed:
-            return
         try:
             await self._prove(connection, host)
         except HeliographError as problem:
