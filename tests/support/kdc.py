@@ -78,13 +78,18 @@ class Kdc:
         command = [*clock, _path_of("krb5kdc"), "-n", "-r", self.realm, "-P", str(self.directory / "kdc.pid")]
         with (self.directory / "kdc.out").open("ab") as log:
             self._process = subprocess.Popen(
-                command, env=self._environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # faketime starts the KDC as a child: both are ended
             )
         self._wait_until_up()
 
     def stop(self) -> None:
         if self._process is not None:
-            self._process.kill()
+            os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
 
