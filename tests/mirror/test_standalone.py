@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -13,9 +14,12 @@ import pytest
 
 from heliograph.interface.cli.pack import pack
 from heliograph.lab.cluster import LabCluster
+from tests.support.client_access import Access
 from tests.support.fault_scene import FaultScene
+from tests.support.hidden_directory import can_hide, without
 from tests.support.judge import assert_identical
 from tests.support.mirror_process import MirrorProcess, write_config
+from tests.support.secured_clusters import SecuredPair
 from tests.support.spark_standalone import SparkStandalone
 from tests.support.topics import create_topic
 from tests.support.workload import produce_mixed
@@ -77,6 +81,61 @@ def test_lanes_on_both_workers_run_from_the_shipped_archive_alone_and_copy_ident
             assert mirror.wait()[0] == 0, mirror.log
             assert "spark.authenticate is off" in mirror.log
     assert_identical(source, target, [topic], records=count)
+
+
+def _kept_by_driver(access: Access, directory: Path, name: str) -> dict[str, str]:
+    """The client's properties, with copies of its files in this directory. Spark ships by name: no two may have one."""
+    properties = access.client
+    for key in ("ssl.truststore.location", "ssl.keystore.location"):
+        if key in properties:
+            kept = directory / f"{name}-{Path(properties[key]).name}"
+            properties[key] = str(shutil.copy(properties[key], kept))
+    return properties
+
+
+@pytest.mark.slow
+def test_files_that_workers_do_not_have_are_named_and_come_by_spark_files(
+    secured_pair: SecuredPair, unique_topic: Callable[[str], str], archive: Path, tmp_path: Path
+) -> None:
+    """By SCRAM under TLS to mutual TLS; truststores and keystore are in a directory that no worker sees."""
+    files = tmp_path / "driver-only"
+    files.mkdir()
+    if not can_hide(files):
+        pytest.skip("hiding a directory needs root")
+    source, target = secured_pair.source, secured_pair.target
+    topic = unique_topic("shipped")
+    create_topic(source.plain, topic, 4)
+    count = produce_mixed(source.plain, topic, count=3000, seed=5)
+    from_source = _kept_by_driver(source.access("SCRAM"), files, "source")
+    to_target = _kept_by_driver(target.access("MUTUAL"), files, "target")
+    shipping = {"spark.files": ",".join(map(str, sorted(files.iterdir())))}
+    with SparkStandalone(tmp_path, workers=1, places=[("127.0.0.1", without(files))]) as spark:
+
+        def config(**conf: str) -> Path:
+            return write_config(
+                tmp_path,
+                source=from_source,
+                target=to_target,
+                topics=[topic],
+                master=spark.url,
+                conf={**_shipping(archive), **conf},
+                lanes=1,
+            )
+
+        with MirrorProcess(config(), runtime=tmp_path) as mirror:
+            mirror.wait_until(lambda: "[access_refused]" in mirror.log, "word of the files")
+            told = next(line for line in mirror.log.splitlines() if "[access_refused]" in line)
+            assert str(files) in told
+            assert "spark.files" in mirror.log
+            assert mirror.copied() == 0
+            mirror.terminate()
+            assert mirror.wait()[0] == 0, mirror.log
+        with MirrorProcess(config(**shipping), runtime=tmp_path) as mirror:
+            mirror.wait_until(lambda: mirror.copied() >= count, "everything copied")
+            mirror.terminate()
+            assert mirror.wait()[0] == 0, mirror.log
+            assert "[access_refused]" not in mirror.log
+    assert_identical(source.plain, target.plain, [topic], records=count)
 
 
 @pytest.mark.faults
