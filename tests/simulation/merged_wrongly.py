@@ -62,7 +62,10 @@ def merge_without_limit(
 
 def stop_at_merged(copy: PartitionCopy, code: int, message: str) -> None:
     # One record, too: a batch of several is split when it is refused as too large.
-    copy._in_flight[0] = copy._in_flight[0]._replace(batches=1, records=1)
+    first = copy._in_flight[0]
+    copy._in_flight[0] = first._replace(
+        batches=1, records=1, end=first.start.after(source_offsets=1, records=1)
+    )
     _refused(copy, code, message)
 
 
