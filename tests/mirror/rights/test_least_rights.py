@@ -164,7 +164,7 @@ def test_without_a_right_happens_what_the_table_says_and_granting_it_mends_that(
 
 @pytest.mark.kafka
 async def test_a_run_that_may_not_delete_or_create_a_topic_refuses_to_mirror_it_again(scene: Scene) -> None:
-    scene.set_own_topics(there=True)
+    await asyncio.to_thread(scene.set_own_topics, there=True)
     # The run makes the topic: of one that was there it would wait for a minute, until nothing can be on its way to it.
     scene.guarded.only(RUNNING, on_topic(AGAIN, Right.CREATE))
     async with plain_run(scene.of_run) as run, connected(scene.of_run) as clusters:
