@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,7 +26,19 @@ from heliograph.wire.kernels.loading import Kernels, wait
 
 from .lane_world import LINK, Clock, World, mirror, place, refuse, until, world, write
 from .memory_log import MemoryLog
-from .source_batches import AWAY, DAY_MS, NOW_MS, NOW_S, OLD_MS, batch, holed
+from .source_batches import (
+    AWAY,
+    BROKEN,
+    DAY_MS,
+    NOW_MS,
+    NOW_S,
+    OLD_MS,
+    batch,
+    give,
+    holed,
+    spec_of,
+    synced_at,
+)
 from .test_building import SKIP
 from .test_gaps import Driver
 from .test_losses import CONTINUE, WAYS, Teller
@@ -362,3 +375,39 @@ async def test_fillers_that_brokers_would_never_remove_stop_the_partition_at_onc
             assert copy.stopped is not None
             assert copy.stopped.reason is StopReason.BUILD
             await it.lane.revoke(mirror(0))
+
+
+# -- markers of the last holder
+
+
+@pytest.mark.parametrize("at", [18, 19])
+def test_no_filler_goes_where_a_marker_of_the_last_holder_may_come(at: int) -> None:
+    """It has taken offset 19 for the end of the last hole; by now that is later. Its marker is compared with no filler,
+    and would take the offset of a record. At 18 there is a record: no marker can be on its way."""
+    copy = PartitionCopy(replace(spec_of(), builds=True), 1 << 20, clear_at=NOW_S + 30)
+    copy.synced(synced_at(at, state_ms=NOW_MS, build_to=40), NOW_MS)
+    give(copy, batch(18), holed(25, [1], 3), batch(40))
+    assert (copy.peek() is None, copy.awaits_clearance) == (at == 19, at == 19)
+    if at == 19:
+        assert copy.bound_by(NOW_S) is None
+        copy.cleared(NOW_S + 30)
+        copy.synced(synced_at(at, state_ms=NOW_MS, build_to=40), NOW_MS)
+        give(copy, holed(25, [1], 3), batch(40))
+        assert copy.peek() is not None
+
+
+def test_a_target_that_is_aligned_anew_waits_for_a_marker_of_the_last_holder_too() -> None:
+    copy = PartitionCopy(replace(spec_of(), builds=True), 1 << 20, clear_at=NOW_S + 30)
+    copy.synced(synced_at(19, state_ms=NOW_MS, build_to=60, align_to=40), NOW_MS)
+    assert (copy.peek(), copy.awaits_clearance) == (None, True)
+
+
+def test_lost_appends_of_our_own_are_compared_with_fillers_and_hold_up_nobody() -> None:
+    copy = PartitionCopy(replace(spec_of(), builds=True), 1 << 20, flight_s=30.0)
+    copy.synced(synced_at(0, state_ms=NOW_MS, build_to=40), NOW_MS)
+    give(copy, holed(0, [1], 9), batch(40))
+    copy.take()
+    copy.lost(BROKEN, NOW_S)
+    copy.synced(synced_at(0, state_ms=NOW_MS, build_to=40), NOW_MS)
+    give(copy, holed(0, [1], 9), batch(40))
+    assert copy.peek() is not None

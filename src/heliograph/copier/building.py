@@ -33,6 +33,7 @@ from heliograph.model.producer_id import mirrored_from
 from heliograph.model.states import BuildPhase
 from heliograph.wire.batch import MAGIC, BatchHeader, Codec, read_header, split_batches
 from heliograph.wire.dense import MOST_OFFSETS, Dense, dense_batch
+from heliograph.wire.filler import last_filler_offset
 from heliograph.wire.kernels.loading import Kernels, loaded
 from heliograph.wire.old_messages import plain_batch
 from heliograph.wire.recode import TooLarge
@@ -54,14 +55,16 @@ class _Range(NamedTuple):
 
 
 class Building:
-    """Of one partition. `build_to`: where the last hole ends; None: there is none, and nothing to fill. `now_ms`: the
-    time of day."""
+    """Of one partition. `begun_at`: where the target ended when it was asked. `build_to`: where the last hole ends;
+    None: there is none, and nothing to fill. `now_ms`: the time of day."""
 
-    def __init__(self, spec: CopySpec, build_to: int | None, now_ms: int) -> None:
+    def __init__(self, spec: CopySpec, begun_at: Position, build_to: int | None, now_ms: int) -> None:
         self._spec = spec
+        self._begun_at = begun_at
         self._fill_to = None if build_to is None else build_to - 1
         self._date(now_ms)
         self.ready: Append | None = None  # what goes next
+        self._fills_first: bool | None = None
         self.problem: PartitionStop | None = None  # why nothing does
         self._left_out: int | None = None  # the offset of the last record that is too large
         self._first_seen: tuple[float, int] | None = None
@@ -79,6 +82,15 @@ class Building:
         marked = self._fill_to is not None and position.source in (self._fill_to, self._left_out)
         return position.source + 1 if marked else None
 
+    def end(self, waiting: SourceQueue, position: Position) -> None:
+        """Nothing is left to fill but the last offset of the last hole, if that: a gap, which gets a marker. What is
+        behind it waits until the topic is built."""
+        waiting.drop()
+        waiting.start(position.source, leader_epoch=-1)
+        marker_to = self.marker(position)
+        if marker_to is not None:
+            waiting.lose(marker_to, contested=True)
+
     def prepare(
         self, waiting: SourceQueue, start: Position, now_ms: int, *, aim_bytes: int, most_bytes: int
     ) -> list[Changed]:
@@ -93,7 +105,7 @@ class Building:
         waiting.taken_to(start.source)  # a record that was left out, and its batch with it
         made = self._make(waiting, start, aim_bytes, most_bytes)
         if isinstance(made, Append):
-            self.ready = made
+            self.ready, self._fills_first = made, None
         elif isinstance(made, PartitionStop):
             self.problem = made
         elif made is not None:
@@ -116,6 +128,23 @@ class Building:
     def old_next(self) -> bool:
         """What goes next is perishable: a stretch of old records without a hole, and so without a filler of today."""
         return self.ready is not None and self.ready.perishable
+
+    def may_be_marked(self, position: Position, *, aligns: bool) -> bool:
+        """Whether a filler is to go where the target ended when it was asked. Whoever held the partition before may
+        have taken that for the last offset of the last hole: its marker is compared with no filler. `aligns`: fillers
+        are next that align the target."""
+        return position == self._begun_at and (aligns or self._begins_with_filler())
+
+    def _begins_with_filler(self) -> bool:
+        """What goes next."""
+        if self.ready is None:
+            return False
+        if self._fills_first is None:  # read once: it is asked for while it waits
+            kernels, batch = loaded(), self.ready.batch
+            assert kernels is not None
+            filler = last_filler_offset(kernels, read_header(batch), batch, next_offset=1)
+            self._fills_first = filler is not None
+        return self._fills_first
 
     def drop(self) -> None:
         """What was made ready is not wanted any more: it is made again from where the target ends."""

@@ -16,6 +16,7 @@ how far the search came, is kept for as long as the partition is with one lane a
 from __future__ import annotations
 
 from heliograph.cluster.log_reads import Batches
+from heliograph.cluster.metadata import Leader
 from heliograph.copier.backward_steps import FIRST_OFFSETS, next_step
 from heliograph.copier.questions import Asking, ReadSourceBatches, ReadSourceGap
 from heliograph.model.partition_status import Aligning
@@ -63,6 +64,20 @@ class HoleSearch:
             return None
         done, total = self._next_offset - self._dense_from, self._next_offset - self.first_offset
         return Aligning(BuildPhase.SEARCHING, done, total)
+
+
+class HoleSearches:
+    """Of one partition, as long as its source has one leader: another one may hold what that has compacted, or have
+    lost what was behind it."""
+
+    def __init__(self) -> None:
+        self.current = HoleSearch()
+        self._leader: Leader | None = None
+
+    def of(self, leader: Leader | None) -> HoleSearch:
+        if leader != self._leader:
+            self.current, self._leader = HoleSearch(), leader
+        return self.current
 
 
 def last_hole_end(

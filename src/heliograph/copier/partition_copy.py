@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections import deque
 
 from heliograph.cluster.empty_transactions import FillProducer
-from heliograph.cluster.metadata import Leader
 from heliograph.copier.alignment import FILLER, Alignment, Filler
 from heliograph.copier.batches import Append, SourceBatch
 from heliograph.copier.budget import Parcel, Share
@@ -25,7 +24,7 @@ from heliograph.copier.building import Building, filler_time_ms
 from heliograph.copier.changes import Changes
 from heliograph.copier.clearance import CLEAR, Clearance
 from heliograph.copier.fill import Fill, Filling
-from heliograph.copier.last_hole import HoleSearch
+from heliograph.copier.last_hole import HoleSearches
 from heliograph.copier.losses import Losses
 from heliograph.copier.merging import Merging
 from heliograph.copier.passage import pass_through
@@ -114,8 +113,7 @@ class PartitionCopy:
         self._alignment: Alignment | None = None  # until the target begins where the source does
         self._stray_to: int | None = None  # up to there the target shows fillers again that were deleted
         self._building: Building | None = None  # while the target topic is being built
-        self._search = HoleSearch()
-        self._searched_of: Leader | None = None  # of the source
+        self.searches = HoleSearches()
         self._losses = Losses(spec)
         self._waits = Waits()
         self._suspicions = Suspicions()
@@ -235,14 +233,14 @@ class PartitionCopy:
 
     def _peek_filler(self, alignment: Alignment) -> Filler | None:
         """Nothing else goes before the last of them is deleted again."""
-        if self.phase not in SENDING or alignment.is_filled(self._sending):
+        if self.phase not in SENDING or alignment.is_filled(self._sending) or self._marker_may_come:
             return None
         return None if self.phase is Phase.PROBE and self._in_flight else FILLER
 
     def _peek_built(self, building: Building) -> Filler | None:
         if self.phase not in SENDING:
             return None
-        if self._lost_unheard:
+        if self._lost_unheard or self._marker_may_come:
             return None
         found = building.peek()
         if found is None or ((self.phase is Phase.PROBE or found.perishable) and self._in_flight):
@@ -295,8 +293,18 @@ class PartitionCopy:
     def awaits_clearance(self) -> bool:
         """A perishable batch is next, or a gap behind one, and an append of somebody may still be on its way."""
         return not self._clearance.clear and (
-            self._old_is_next or self._is_contested() or self._must_be_clear(self._gap())
+            self._old_is_next
+            or self._marker_may_come
+            or self._is_contested()
+            or self._must_be_clear(self._gap())
         )
+
+    @property
+    def _marker_may_come(self) -> bool:
+        """A filler is next, in a build, where a marker of the last holder, or one of ours, may be on its way to."""
+        if self._building is None or self._clearance.of_markers:
+            return False
+        return self._building.may_be_marked(self._sending, aligns=self._alignment is not None)
 
     @property
     def _old_is_next(self) -> bool:
@@ -342,9 +350,7 @@ class PartitionCopy:
         if building.fills(self._sending):
             self._recode()
         else:
-            self._waiting.drop()
-            self._waiting.start(self._sending.source, leader_epoch=-1)
-            self._mark_last_hole(building)
+            building.end(self._waiting, self._sending)
 
     def _build_on(self, building: Building) -> None:
         """Behind what was appended. The target is asked again before the last marker, and behind it, whether brokers
@@ -356,7 +362,7 @@ class PartitionCopy:
 
     def aligning(self, now: float) -> Aligning | None:
         """How many offsets of how many a new target partition has been given; None: it is aligned."""
-        if self.wants_resync and (searching := self._search.progress) is not None:
+        if self.wants_resync and (searching := self.searches.current.progress) is not None:
             return searching
         if self.durable is None:
             return None
@@ -364,15 +370,8 @@ class PartitionCopy:
             return self._building.progress(self.durable, now) if self._building is not None else None
         return self._alignment.progress(self.durable.target, now)
 
-    def search_of(self, leader: Leader | None) -> HoleSearch:
-        """For the source's last hole. Another leader may hold what this one has compacted, or have lost what was behind
-        it."""
-        if leader != self._searched_of:
-            self._search, self._searched_of = HoleSearch(), leader
-        return self._search
-
     def searched(self) -> None:
-        """It is further than it was."""
+        """The search for the source's last hole is further than it was."""
         self._moved[self] = None
 
     # -- gaps (copier/fill.py)
@@ -488,7 +487,7 @@ class PartitionCopy:
         self._moved[self] = None
         if lost_at is not None:
             self._filling.spent()
-            self._clearance.lost(lost_at)
+            self._clearance.lost(lost_at, marker=True)
         if isinstance(problem, PartitionStop):
             self.stop(problem)
         elif problem is not None and not self.over:
@@ -531,17 +530,11 @@ class PartitionCopy:
         self._lose(found.lost_to)  # a hole like any other to what is built
         if self.spec.builds:
             assert now_ms is not None
-            self._building = Building(self.spec, found.build_to, now_ms)
+            self._building = Building(self.spec, position, found.build_to, now_ms)
             if self._alignment is None:
                 self._begin_building(self._building)
         self._heard = False
         self._enter(Happening.SYNCED)
-
-    def _mark_last_hole(self, building: Building) -> None:
-        """All is filled but the last offset of the last hole: a gap, which gets a marker."""
-        marker_to = building.marker(self._sending)
-        if marker_to is not None and self.settled and not self._waiting:
-            self._waiting.lose(marker_to, contested=True)
 
     def _lose(self, lost_to: int | None) -> None:
         """What is lost and accepted becomes a gap. In whatever way it is filled, an attempt must be granted after
@@ -624,8 +617,7 @@ class PartitionCopy:
     def cleared(self, now: float) -> None:
         """Time has passed. If whatever was on its way is over by now, what is there stays: the target is asked again,
         because what it said before may be out of date, whether or not a batch waits already."""
-        if not self._clearance.clear and self._clearance.is_over(now):
-            self._clearance.clear = True
+        if self._clearance.passed(now):
             old_next = self._waiting.old_next or self._old_is_next
             self._resync_later(Trouble(Event.LEASE_WAIT, "older appends are over by now"))
             self._waiting.old_next = old_next and not self.over

@@ -106,7 +106,7 @@ class Resynchroniser:
 
     async def _ask(self, route: Route) -> Synced:
         copy = route.copy
-        search = copy.search_of(route.source_leader)
+        search = copy.searches.of(route.source_leader)
         asking = resynchronise(copy.spec, gaps_filled=copy.gaps_filled, search=search)
         answer: questions.Answer = None
         unsettled = 0
