@@ -50,7 +50,7 @@ class DriverClient(SimClient):
         return None
 
 
-async def create_topic(client: DriverClient, topic: str, **_shape: Any) -> bool:
+async def create_topic(client: DriverClient, topic: str, **shape: Any) -> bool:
     """In the place of cluster.admin's: whether nobody else had created it."""
     found = client.cluster.topics[topic]
 
@@ -58,6 +58,7 @@ async def create_topic(client: DriverClient, topic: str, **_shape: Any) -> bool:
         if found.exists:
             return False
         found.create()
+        found.settings = dict(shape["configs"]) if client.cluster.world.plan.builds else {}
         return True
 
     nodes = client.cluster.answering

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.log_reads import LogSpan
+from heliograph.cluster.log_reads import DatedRecord, LogSpan
 from heliograph.copier.ports import Batch
 from heliograph.model.partition import TopicPartition
 
@@ -44,19 +44,22 @@ async def list_offset(
     def look() -> int:
         partition = sim.replica(where, node)
         ask = partition.stable_end if committed else partition.high_watermark
-        return _first_at(partition, node, timestamp, offset_of(ask(node, epoch)))
+        found = first_dated(partition, node, timestamp, offset_of(ask(node, epoch)))
+        return NO_OFFSET if found is None else found.offset
 
     found: int = await sim.ask(node, look)
     return found
 
 
-def _first_at(partition: ModelPartition, node: int, timestamp: int, limit: int) -> int:
+def first_dated(partition: ModelPartition, node: int, time_ms: int, limit: int) -> DatedRecord | None:
     log = partition.replicas[node]
     for stored in log.batches:
-        if stored.header.max_timestamp >= timestamp:
-            offset = next(at for at, time in _times(stored) if time >= timestamp and at >= log.start)
-            return offset if offset < limit else NO_OFFSET
-    return NO_OFFSET
+        if stored.header.max_timestamp >= time_ms:
+            found = next(
+                DatedRecord(*each) for each in _times(stored) if each[1] >= time_ms and each[0] >= log.start
+            )
+            return found if found.offset < limit else None
+    return None
 
 
 def _times(stored: Stored) -> list[tuple[int, int]]:

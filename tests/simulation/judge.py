@@ -24,7 +24,9 @@ from heliograph.wire.batch import BatchHeader, read_header
 from heliograph.wire.error_codes import ErrorCode
 
 from .alignment_judge import AlignmentJudge
+from .built_history import BuiltHistory
 from .consumer_view import view_of
+from .log_cleaner import holds_filler
 from .model_broker import ModelPartition
 from .plan import Content
 from .raw_batch import DAY_MS
@@ -93,7 +95,7 @@ class PartitionJudge:
         self._misplaced: tuple[ModelPartition, int] | None = None
         link = next(link for link in world.links if link.name == key.link)
         self.continues = link.policy.on_loss is OnLoss.CONTINUE  # behind what retention took
-        self._history = SourceHistory(source)
+        self._history = BuiltHistory(source) if world.plan.builds else SourceHistory(source)
         self._alignment = AlignmentJudge(source, lambda: world.eye.goal_of(key))
         self._found_identical: tuple[object, ...] = ()
         self._target_recreated = False
@@ -281,7 +283,9 @@ class PartitionJudge:
         self.merges += theirs is not None and stored.header.next_offset > theirs.header.next_offset
         if unaware and self._is_misplaced(stored):
             self.misplaced_unawares(partition, offset)
-        if self._alignment.concerned and not self.loud and not stored.header.is_control:
+        # What retention takes amid a build gets fillers, too, or the target is aligned anew.
+        overtaken = self._world.plan.builds and self.source.start > self._content.log_start
+        if self._alignment.concerned and not (self.loud or overtaken or stored.header.is_control):
             self._judge_alignment(partition.replicas[node], stored)
         foreign_end = self._foreign_end(partition)
         if foreign_end is None or offset < foreign_end:
@@ -311,6 +315,17 @@ class PartitionJudge:
         """A copier has moved the start of the target's log."""
         if not self.loud and (wrong := self._alignment.deleted(before_offset)):
             raise Wrong(f"alignment: {self.key}: a copier {wrong}")
+
+    def cleaned(self) -> None:
+        """A cleaner has been there: what it has left is looked at again."""
+        self._seen = ("", -1, -1)
+        self.look()
+
+    def built(self) -> None:
+        """Its topic is said to be like any other: consumers may come."""
+        for node, replica in self.target.partition.replicas.items() if self.target.partition else ():
+            if any(map(holds_filler, replica.batches)):
+                raise Wrong(f"build: {self.key}: it is said to be built, and broker {node} holds fillers")
 
     def refused(self, error: int, header: BatchHeader) -> None:
         """A copier's batch is not taken, for this reason."""
@@ -363,7 +378,7 @@ class PartitionJudge:
     def _compare_views(self) -> None:
         """A consumer reads the same of both logs, whether or not it asks the target for committed records only."""
         target, source = self.target.partition, self.source.partition
-        concerned = self._content.has_gaps or self._alignment.concerned
+        concerned = self._content.has_gaps or self._alignment.concerned or self._world.plan.builds
         if target is None or source is None or not concerned:
             return
         start = max(target.leader_replica.start, source.leader_replica.start)

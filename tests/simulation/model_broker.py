@@ -14,6 +14,7 @@ from .answers import NO_EPOCH, Answer, Deleting, Fetched, Led, ProducerView, Wai
 from .control_batch import EndMarker, marker_batch
 from .leader_epochs import UNDEFINED
 from .raw_batch import refusal, stamped
+from .record_reader import records_of
 from .replication import ReplicatedPartition
 
 UP_TO_HIGH_WATERMARK = -1  # as DeleteRecords has it
@@ -39,6 +40,8 @@ class ModelPartition(ReplicatedPartition):
         error = refusal(header, batch, self.rules, self._now_ms())
         if error:
             return Answer(error)
+        if self.rules.compacts and any(each.key is None for each in records_of(bytes(batch))):
+            return Answer(ErrorCode.INVALID_RECORD)
         verdict = replica.producers.judge(header)
         if verdict.error:
             return Answer(verdict.error)

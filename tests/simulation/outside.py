@@ -7,14 +7,24 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from heliograph.cluster import election
-from heliograph.controller import act, beginnings, mirror, takeover
+from heliograph.controller import (
+    act,
+    beginnings,
+    build_changes,
+    builds,
+    first_records,
+    mirror,
+    preparation,
+    takeover,
+)
+from heliograph.copier import building, merging, resynchroniser
 from heliograph.copier import lane as lane_module
-from heliograph.copier import merging, resynchroniser
 from heliograph.engine import lane_orders, lanes, starting
 from heliograph.engine.versions import versions
 from heliograph.model import marker_label
@@ -22,6 +32,7 @@ from heliograph.wire import runs
 from heliograph.wire.kernels import loading
 from heliograph.wire.kernels.loading import Kernels
 
+from .build_side import alter_topic_configs, describe_topic_configs, make_cleaning
 from .driver_clusters import create_topic
 from .driver_reads import list_offset, read_batch, read_span, read_stable_end
 from .group_side import call
@@ -38,6 +49,17 @@ PACES = (
     (lane_orders, "PROGRESS_S", 0.5),
     (election, "WATCH_S", 1.0),
     (lane_module, "ROUTE_INTERVAL_S", 1.0),
+)
+
+
+# Where compacted topics are built: in small steps, by settings and cleaners that are models.
+BUILDS = (
+    (building, "MOST_OFFSETS", 12),
+    (mirror, "Builds", partial(builds.Builds, alter=alter_topic_configs, make_cleaning=make_cleaning)),
+    (build_changes, "alter_topic_configs", alter_topic_configs),
+    (preparation, "describe_topic_configs", describe_topic_configs),
+    (first_records, "read_span", read_span),
+    (first_records, "read_batch", read_batch),
 )
 
 
@@ -75,6 +97,7 @@ def in_the_place_of_the_outside(world: World) -> Iterator[None]:
             (runs, "loaded", _kernels_of_lane),
             (merging, "loaded", _kernels_of_lane),
             *PACES,
+            *(BUILDS if world.plan.builds else ()),
             (marker_label, "BLOCK_OFFSETS", world.plan.gaps.block_offsets),
         ):
             stack.enter_context(patch.object(where, name, value))

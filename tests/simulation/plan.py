@@ -148,6 +148,7 @@ class Plan:
     gaps: Gaps = NO_GAPS
     acts: Acts = ()  # of an operator (operator_plan.py)
     fewest_appends: int = 0  # until as many were executed the sources grow on
+    builds: bool = False  # the sources are compacted, and their targets are built (build_plans.py)
 
     @property
     def kinds(self) -> list[str]:

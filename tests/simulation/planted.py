@@ -27,6 +27,7 @@ from .gap_plan import IN_RANDOM_PLANS
 from .mended import MENDED
 from .plan import LOUD, plan_of
 from .planted_bug import Planted, planted
+from .planted_builds import BUILDS
 from .planted_gaps import GAPS
 from .planted_ledger import LEDGER
 from .planted_merging import MERGING
@@ -271,6 +272,7 @@ BUGS = (
     *MENDED,
     *MERGING,
     *((*GAPS, *LEDGER) if IN_RANDOM_PLANS else ()),
+    *BUILDS,
 )
 
 

@@ -44,8 +44,10 @@ class TopicRules:
     min_insync: int = 1
     producer_expiration_ms: int = DAY_MS
     log_append_time: bool = False  # message.timestamp.type
-    deletes: bool = True  # cleanup.policy has delete
+    deletes: bool = True  # cleanup.policy has delete,
+    compacts: bool = False  # and compact
     index_interval_bytes: int = INTERVAL_BYTES
+    segment_ms: int | None = None  # None: no segment is ever full
 
 
 def stamped(header: BatchHeader, batch: memoryview, now_ms: int) -> tuple[BatchHeader, memoryview]:

@@ -46,10 +46,14 @@ class Replica:
     index: OffsetIndex = field(default_factory=OffsetIndex)
     snapshots: list[Snapshot] = field(default_factory=list)
     emptied_to: int = 0  # where the log ends when it holds no batch
+    segment_ms: int | None = None  # after which a batch begins a new segment; None: none ever does
     _positions: list[int] = field(default_factory=list)  # of the batches, in the file
     _size_bytes: int = 0  # of the file
     _noted_start: int = 0
     _deleted: list[Stored] = field(default_factory=list)  # since the start was noted
+    _segments: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # where each begins, and the time it begins with
 
     @classmethod
     def beginning_at(cls, offset: int) -> Replica:
@@ -96,6 +100,11 @@ class Replica:
             self.transactions.ended(ended, self.producers)
 
     def _place(self, stored: Stored) -> None:
+        time_ms = stored.header.max_timestamp
+        if not self._segments or (
+            self.segment_ms is not None and time_ms - self._segments[-1][1] > self.segment_ms
+        ):
+            self._segments.append((stored.header.base_offset, time_ms))
         self.batches.append(stored)
         self.next_offsets.append(stored.header.next_offset)
         self._positions.append(self._size_bytes)
@@ -107,6 +116,8 @@ class Replica:
             self.next_offsets.pop()
             self.batches.pop()
             self._size_bytes = self._positions.pop()
+        while self._segments and self._segments[-1][0] >= self.end:
+            self._segments.pop()
         if not self.next_offsets:
             self.emptied_to = min(self.emptied_to, end)
         self.start = min(self.start, self.end)
@@ -145,6 +156,7 @@ class Replica:
             self.start = self._noted_start
             kept, self.batches = self.batches, []
             self.next_offsets, self._positions, self._size_bytes = [], [], 0
+            self._segments = []
             self.emptied_to = self.start
             self.index = OffsetIndex(self.index.interval_bytes)
             for stored in [*self._deleted, *kept]:
@@ -164,6 +176,27 @@ class Replica:
             self.producers.expire(now_ms, expiration_ms)
         for stored in self.batches[self.index_of(from_offset) :]:
             self.producers.note(*stored)
+
+    # -- segments
+
+    @property
+    def written_from(self) -> int:
+        """Where the segment begins that is written: what a cleaner leaves alone."""
+        return self._segments[-1][0] if self._segments else self.end
+
+    def segment_end(self, offset: int) -> int:
+        """Where the segment ends that holds the offset, as far as consumers see."""
+        begins = (at for at, _ in self._segments if at > offset)
+        return min(next(begins, self.end), self.high_watermark)
+
+    def keep(self, batches: list[Stored]) -> None:
+        """What a cleaner has left of the log."""
+        positions = {
+            stored.header.base_offset: at for stored, at in zip(self.batches, self._positions, strict=True)
+        }
+        self.batches = batches
+        self.next_offsets = [stored.header.next_offset for stored in batches]
+        self._positions = [positions[stored.header.base_offset] for stored in batches]
 
     # -- reading
 
@@ -200,9 +233,20 @@ class Replica:
         common = min(self.end, other.end)
         for at in range(len(self.batches) - 1, -1, -1):
             stored = self.batches[at]
-            if stored.header.next_offset <= common and other.holding(stored.header.base_offset) == stored:
+            there = other.holding(stored.header.base_offset)
+            if stored.header.next_offset <= common and there is not None and _is_same(stored, there):
                 return stored.header.next_offset
         return min(common, max(self.start, other.start)) if common else 0
 
     def index_of(self, offset: int) -> int:
         return bisect_right(self.next_offsets, offset)
+
+
+def _is_same(stored: Stored, there: Stored) -> bool:
+    """In one leader epoch one broker appends: but for what cleaners leave of it a batch is the same everywhere."""
+    ours, theirs = stored.header, there.header
+    return (ours.base_offset, ours.next_offset, ours.leader_epoch) == (
+        theirs.base_offset,
+        theirs.next_offset,
+        theirs.leader_epoch,
+    )

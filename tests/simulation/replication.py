@@ -54,6 +54,7 @@ class ReplicatedPartition:
     def _new_replica(self, start: int = 0) -> Replica:
         replica = Replica.beginning_at(start)
         replica.index.interval_bytes = self.rules.index_interval_bytes
+        replica.segment_ms = self.rules.segment_ms
         return replica
 
     def begin_log_at(self, offset: int) -> None:

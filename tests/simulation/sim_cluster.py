@@ -4,6 +4,7 @@ model's (model_broker.py); when it hears of things is decided here and by the lo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
@@ -36,6 +37,7 @@ class SimTopic:
         self.logs = logs
         self._sizes = sizes
         self.permitted = True  # to those who copy
+        self.settings: dict[str, str] = {}  # where they tell how far it is built, or that it is compacted
 
     @property
     def refusal(self) -> int:
@@ -60,7 +62,24 @@ class SimTopic:
         }
         partition = self.logs[0].partition
         stamps = partition is not None and partition.rules.log_append_time
+        configs |= {key: value for key, value in self.settings.items() if key not in configs}
         return configs | ({"message.timestamp.type": "LogAppendTime"} if stamps else {})
+
+    def alter(self, changes: Mapping[str, str | None]) -> None:
+        for key, value in changes.items():
+            self.settings.pop(key, None)
+            if value is not None:
+                self.settings[key] = value
+        policy = self.settings.get("cleanup.policy", "delete")
+        for log in self.logs:
+            if log.partition is not None:
+                log.partition.rules = replace(
+                    log.partition.rules, deletes="delete" in policy, compacts="compact" in policy
+                )
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.settings.get("cleanup.policy", "")
 
     def delete(self) -> None:
         for log in self.logs:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
 
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.cluster.line_name import LineName
-from heliograph.cluster.log_reads import ProducerState
+from heliograph.cluster.log_reads import DatedRecord, ProducerState
 from heliograph.cluster.markers import Marker
 from heliograph.model.errors import BrokerRefused, Disconnected, LineLeft
 from heliograph.model.partition import TopicPartition
@@ -18,6 +17,7 @@ from heliograph.wire.error_codes import ErrorCode
 
 from .answers import Deleting
 from .control_batch import EndMarker
+from .driver_reads import first_dated
 from .marker_channel import Wanted
 from .marker_line import MarkerLine
 from .sim_client import NOWHERE, SimClient
@@ -79,6 +79,23 @@ class SimTarget(Questions):
         )
         return {topic: TopicConfig(own={}, effective=configs) for topic, configs in found.items()}
 
+    async def first_since(self, where: TopicPartition, time_ms: int) -> DatedRecord | None:
+        node, epoch = self.client.reach(where)
+
+        def look() -> DatedRecord | None:
+            partition = self.client.replica(where, node)
+            return first_dated(partition, node, time_ms, offset_of(partition.high_watermark(node, epoch)))
+
+        found: DatedRecord | None = await self.client.ask(node, look)
+        return found
+
+    async def segment_end(self, where: TopicPartition, offset: int) -> int:
+        node, _ = self.client.reach(where)
+        end: int = await self.client.ask(
+            node, lambda: self.client.replica(where, node).replicas[node].segment_end(offset)
+        )
+        return end
+
     async def producer(self, where: TopicPartition, producer_id: int) -> ProducerState | None:
         return (await self.producers(where)).get(producer_id)
 
@@ -138,14 +155,6 @@ class SimTarget(Questions):
         leader, label = self.leader(marker.where), marker.label
         asked = EndMarker(label.producer_id, label.producer_epoch, label.coordinator_epoch)
         return Wanted(marker.where, asked, leader.epoch if leader is not None else -1)
-
-    async def first_since(self, where: TopicPartition, time_ms: int) -> NoReturn:
-        """Asked amid a build: no world has any."""
-        raise AssertionError(f"{where} is built, with records of {time_ms}")
-
-    async def segment_end(self, where: TopicPartition, offset: int) -> NoReturn:
-        """Asked amid a build: no world has any."""
-        raise AssertionError(f"{where} is built at {offset}")
 
     async def delete_records(self, where: TopicPartition, before_offset: int) -> None:
         """Answered when all followers that are up have done it, too, or after the request timeout."""

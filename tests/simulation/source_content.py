@@ -36,8 +36,14 @@ AGES_HOURS: dict[str, Callable[[int], int]] = {
     "future": lambda at: -2 if at == 9 else 0,
     "hole": lambda _at: 0,
     "compacted": lambda _at: 0,
+    "built": lambda _at: 0,
+    "built, old": lambda _at: 72,
+    "built, old in turn": lambda at: 72 if at // 6 % 2 else 0,
+    "built, of today": lambda _at: 5,
 }
-KINDS = tuple(AGES_HOURS)
+# Of compacted topics: their targets are built. Not drawn for other worlds.
+BUILT_KINDS = ("built", "built, old", "built, old in turn", "built, of today")
+KINDS = tuple(kind for kind in AGES_HOURS if kind not in BUILT_KINDS)
 
 PLAIN = "plain"
 _EACH = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
@@ -56,6 +62,8 @@ def hole_before(kind: str, at: int) -> int:
     """How many offsets are missing before a batch."""
     if kind == "compacted":
         return 3 if at % 11 == 5 else 0
+    if kind in BUILT_KINDS:
+        return 9 if at % 11 == 5 else 0
     return 2 if (kind, at) == ("hole", 40) else 0
 
 
@@ -92,10 +100,10 @@ def _batch(kind: str, version: int, at: int, count: int, codec: Codec) -> bytear
 
 def _form(kind: str, at: int, count: int) -> dict[str, Any]:
     """What a cleaner leaves of some batches, and what a topic with log append time holds."""
-    if kind != "compacted":
+    if kind != "compacted" and kind not in BUILT_KINDS:
         return {}
     form: dict[str, Any] = {"attributes": LOG_APPEND_TIME if at % 7 == 3 else 0}
-    if at % 5 in (1, 2):
+    if at % 5 in (1, 2) and (kind == "compacted" or at % 12 < 6):  # and long stretches without a hole
         form |= {
             "offset_deltas": [1 + 2 * nth for nth in range(count)],
             "last_offset_delta": 2 * count + at % 2,
@@ -108,4 +116,6 @@ def _record(kind: str, version: int, at: int, nth: int) -> Record:
     if at == BIG_AT.get(kind):
         value = value.ljust(BIG_BYTES, b".")
     key = None if at % 3 else b"k"
+    if kind in BUILT_KINDS:  # a cleaner takes all that have none, and all but the last of each
+        key = b"%d.%d.%d" % (version, at, nth)
     return key, value, (("h", b"x"),) if at % 5 == nth else ()

@@ -96,7 +96,7 @@ def _differs_in_records(stored: Stored, known: Known) -> str:
         offset = first + nth
         if record.offset_delta != nth:
             return f"numbers the record at {offset} as {first + record.offset_delta}"
-        there = [batch for batch in known(offset) if _holds(batch, offset, record)]
+        there = [batch for batch in known(offset) if holds(batch, offset, record)]
         if not there:
             return f"holds other records than the source at {offset}"
         if all(batch.header.codec is not stored.header.codec for batch in there):
@@ -119,7 +119,8 @@ def _same_batch(stored: Stored, batch: Stored) -> bool:
     )
 
 
-def _holds(batch: Stored, offset: int, record: SeenRecord) -> bool:
+def holds(batch: Stored, offset: int, record: SeenRecord) -> bool:
+    """Whether the source's batch holds this record there."""
     delta = offset - batch.header.base_offset
     there = next((each for each in records_of(batch.data) if each.offset_delta == delta), None)
     if there is not None and batch.header.is_log_append_time:

@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 
+from heliograph.controller.build_settings import phase_of
+from heliograph.copier.sealing import SEGMENT_MS
 from heliograph.engine.orders import Occurrences, Report
 from heliograph.model.events import Event
 from heliograph.model.link import Link
@@ -29,13 +31,14 @@ from .gap_plan import Gaps
 from .group_side import SimGroup
 from .judge import PartitionJudge, Wrong
 from .ledger_eye import LedgerEye
+from .log_cleaner import clean
 from .long_poll import WaitingFetch
 from .model_broker import ModelPartition
 from .outside import in_the_place_of_the_outside
 from .plan import FAULTS_UNTIL_S, Content, Plan, plan_of
 from .raw_batch import FOREVER_MS, HOUR_MS, TopicRules
 from .schedule import Schedule
-from .sim_cluster import SimCluster
+from .sim_cluster import SimCluster, SimTopic
 from .sim_driver import SimDriver
 from .sim_lane import SimLane
 from .sim_operator import SimOperator
@@ -61,6 +64,7 @@ PROPERTIES = {
     "max.partition.fetch.bytes": "600",
 }
 QUIET_EXPIRY_S = 7.0
+CLEANED_S = 1.5
 START_NOTED_S = 60.0  # log.flush.start.offset.checkpoint.interval.ms
 
 Trace = Callable[[str], None]
@@ -138,6 +142,8 @@ class World(Schedule):
         self.after(plan.expire_every_s, self._expire_producers)
         if plan.gaps.forgets_starts:
             self.after(START_NOTED_S, self._note_starts)
+        if plan.builds:
+            self.after(CLEANED_S, self._clean)
 
     def _make_topics(self, link: Link, contents: Sequence[Content]) -> None:
         (name,) = link.topics
@@ -160,6 +166,7 @@ class World(Schedule):
                 min_insync=self.plan.min_insync,
                 producer_expiration_ms=self.plan.conditions.state_lasts_ms,
                 timestamp_after_max_ms=HOUR_MS if kinds[number] == "future" else FOREVER_MS,
+                segment_ms=SEGMENT_MS if self.plan.builds else None,
             )
             return ModelPartition(
                 topic_id,
@@ -187,6 +194,8 @@ class World(Schedule):
             self.judges.append(PartitionJudge(self, key, contents[number], ours, theirs))
         if not self.plan.topics_exist:
             to_topic.delete()
+        if self.plan.builds:
+            from_topic.settings = {"cleanup.policy": "compact"}
 
     def tell(self, *words: Any) -> None:
         if self._trace is not None:
@@ -299,6 +308,29 @@ class World(Schedule):
         for judge in self.judges:
             for replica in judge.target.partition.replicas.values() if judge.target.partition else ():
                 replica.note_start()
+
+    def _clean(self) -> None:
+        """The log cleaner of one broker, of all its partitions that are compacted."""
+        self.after(CLEANED_S, self._clean)
+        node = self.chance.randint(1, self.plan.brokers)
+        for judge in self.judges if node not in self.clusters["nyc"].down else ():
+            partition = judge.target.partition
+            compacted = self.clusters["nyc"].topics[judge.key.target_topic].is_compacted
+            if (
+                compacted
+                and partition is not None
+                and node in partition.replicas
+                and clean(partition.replicas[node])
+            ):
+                self.tell("broker", node, "cleans", judge.key)
+                judge.cleaned()
+
+    def settings_changed(self, topic: SimTopic) -> None:
+        """Of a topic that is built."""
+        if phase_of(topic.settings) is None:
+            for judge in self.judges:
+                if judge.key.target_topic == topic.name:
+                    judge.built()
 
     def _mend(self) -> None:
         """Faults are over: everything that can come back is back."""
