@@ -1,4 +1,4 @@
-"""A cluster of one broker that checks rights: who comes in plain text has those that a test gives, and no others.
+"""A cluster of one broker that checks rights: clients have those that a test gives them, and no others.
 
 Owns who is who there, and ACLs. Brokers, and the test when it gives rights, come by a listener with SASL as a super
 user. Must not know what a mirror needs.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,8 +25,9 @@ from confluent_kafka.admin import (
 )
 
 from heliograph.cluster.grants import Resource, Right
-from heliograph.lab.cluster import LabCluster, read_description
-from heliograph.lab.settings import LOOPBACK, free_ports
+from heliograph.lab.cluster import LabCluster
+from heliograph.lab.listeners import Listener, Sasl
+from heliograph.lab.settings import LOOPBACK
 
 TIMEOUT_S = 20.0
 POLL_S = 0.01
@@ -60,6 +61,7 @@ class Grant:
     resource: Resource
     name: str = CLUSTER
     prefixed: bool = False
+    user: str = US
 
 
 def grants(resource: Resource, name: str, *rights: Right, prefixed: bool = False) -> frozenset[Grant]:
@@ -84,24 +86,26 @@ def pasted(text: str) -> frozenset[Grant]:
 
 def _granted_by(line: str) -> Iterator[Grant]:
     words = shlex.split(line, comments=True)
-    assert words[3:6] == ["--add", "--allow-principal", US], line
+    assert "--add" in words
     prefixed = words[-2:] == ["--resource-pattern-type", "prefixed"]
     pairs = list(pairwise(words))
+    (user,) = (word for option, word in pairs if option == "--allow-principal")
     rights = [right for right in Right for pair in pairs if pair == ("--operation", right.operation)]
     named = [(resource, name) for resource in Resource for option, name in pairs if option == f"--{resource}"]
     for right in rights:
         for resource, name in named or [(Resource.CLUSTER, CLUSTER)]:
-            yield Grant(right=right, resource=resource, name=name, prefixed=prefixed)
+            yield Grant(right=right, resource=resource, name=name, prefixed=prefixed, user=user)
 
 
 class Guarded:
     """`only` and `allow` return when the broker goes by it."""
 
-    def __init__(self, cluster: LabCluster, admin_servers: str) -> None:
+    def __init__(self, cluster: LabCluster) -> None:
+        self.cluster = cluster
         self.bootstrap_servers = cluster.bootstrap_servers
         self._admin = AdminClient(
             {
-                "bootstrap.servers": admin_servers,
+                "bootstrap.servers": cluster.servers("BROKERS"),
                 "security.protocol": "SASL_PLAINTEXT",
                 "sasl.mechanisms": "PLAIN",
                 "sasl.username": "broker",
@@ -124,7 +128,7 @@ class Guarded:
         before = self._granted
         literal, everything = ResourcePatternType.LITERAL, AclOperation.ALL
         names = {kind: CLUSTER if kind is ResourceType.BROKER else "*" for kind in _KINDS.values()}
-        self._set(before | {_rule(kind, name, literal, everything) for kind, name in names.items()})
+        self._set(before | {_rule(US, kind, name, literal, everything) for kind, name in names.items()})
         try:
             yield
         finally:
@@ -156,10 +160,10 @@ class Guarded:
 
     def _seen(self) -> frozenset[AclBinding]:
         any_kind, any_pattern = ResourceType.ANY, ResourcePatternType.ANY
-        ours = AclBindingFilter(
-            any_kind, None, any_pattern, US, None, AclOperation.ANY, AclPermissionType.ANY
+        every = AclBindingFilter(
+            any_kind, None, any_pattern, None, None, AclOperation.ANY, AclPermissionType.ANY
         )
-        return frozenset(self._admin.describe_acls(ours).result(TIMEOUT_S))
+        return frozenset(self._admin.describe_acls(every).result(TIMEOUT_S))
 
     @staticmethod
     def _await(futures: Any) -> None:
@@ -169,36 +173,40 @@ class Guarded:
 
 def _binding(grant: Grant) -> AclBinding:
     pattern = ResourcePatternType.PREFIXED if grant.prefixed else ResourcePatternType.LITERAL
-    return _rule(_KINDS[grant.resource], grant.name, pattern, AclOperation[grant.right.name])
+    return _rule(grant.user, _KINDS[grant.resource], grant.name, pattern, AclOperation[grant.right.name])
 
 
-def _rule(kind: Any, name: str, pattern: Any, operation: Any) -> AclBinding:
-    return AclBinding(kind, name, pattern, US, "*", operation, AclPermissionType.ALLOW)
+def _rule(user: str, kind: Any, name: str, pattern: Any, operation: Any) -> AclBinding:
+    return AclBinding(kind, name, pattern, user, "*", operation, AclPermissionType.ALLOW)
 
 
 def _filter(rule: Any) -> AclBindingFilter:
+    pattern, operation = rule.resource_pattern_type, rule.operation
     return AclBindingFilter(
-        rule.restype, rule.name, rule.resource_pattern_type, US, "*", rule.operation, rule.permission_type
+        rule.restype, rule.name, pattern, rule.principal, "*", operation, rule.permission_type
     )
 
 
 @contextmanager
-def start_guarded(properties: Mapping[str, str]) -> Iterator[Guarded]:
-    (port,) = free_ports(1)
-    with LabCluster.made(name="guarded") as cluster:
-        description = read_description(cluster.directory)
-        assert description is not None
-        (node,) = description.nodes
-        clients, brokers = f"PLAINTEXT://{LOOPBACK}:{node.port}", f"BROKERS://{LOOPBACK}:{port}"
-        # A coordinator of transactions has markers written by leaders, and needs the right to it as a client does.
-        named = {
-            "listeners": f"{clients},{brokers},CONTROLLER://{LOOPBACK}:{node.controller_port}",
-            "advertised.listeners": f"{clients},{brokers}",
-            "listener.security.protocol.map": GUARDED["listener.security.protocol.map"]
-            + ",BROKERS:SASL_PLAINTEXT",
-            "inter.broker.listener.name": "BROKERS",
-            "sasl.mechanism.inter.broker.protocol": "PLAIN",
-            "listener.name.brokers.plain.sasl.jaas.config": _JAAS,
-        }
-        cluster.come_up({**GUARDED, **named, **properties})
-        yield Guarded(cluster, f"{LOOPBACK}:{port}")
+def start_guarded(properties: Mapping[str, str], listeners: Sequence[Listener] = ()) -> Iterator[Guarded]:
+    """`listeners`: for clients, beside the plain one."""
+    brokers = Listener(
+        name="BROKERS", host=LOOPBACK, sasl=Sasl(mechanisms=("PLAIN",), users={"broker": _PASSWORD})
+    )
+    protocols = {each.name: each.protocol for each in (brokers, *listeners)}
+    # A coordinator of transactions has markers written by leaders, and needs the right to it as a client does.
+    named = {
+        "listener.security.protocol.map": ",".join(
+            [
+                GUARDED["listener.security.protocol.map"],
+                *(f"{name}:{each}" for name, each in protocols.items()),
+            ]
+        ),
+        "inter.broker.listener.name": brokers.name,
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.brokers.plain.sasl.jaas.config": _JAAS,
+    }
+    with LabCluster.start(
+        name="guarded", properties={**GUARDED, **named, **properties}, listeners=(brokers, *listeners)
+    ) as cluster:
+        yield Guarded(cluster)

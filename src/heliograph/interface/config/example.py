@@ -9,6 +9,7 @@ version: 1
 
 # Kafka client properties by Kafka's own names (docs/CONFIG.md lists the honoured ones).
 # Values may hold ${ENV_VARIABLE} and ${file:/path/to/file.properties:key}.
+# Secured clusters: `heliograph config example --for tls`, mtls, scram, kerberos or two-realms.
 clusters:
   sf:
     bootstrap.servers: "127.0.0.1:19092"
