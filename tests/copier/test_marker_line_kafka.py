@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from heliograph.cluster.batch_target import BatchTarget
 from heliograph.copier.marker_line import MarkerLine, Written
 from heliograph.copier.partition_copy import PartitionCopy
 from heliograph.copier.phases import Phase
@@ -21,7 +22,17 @@ from tests.support.topics import create_topic, delete_topic
 pytestmark = pytest.mark.kafka
 
 FEW_S = 3.0
+TRIES = 1000
 FILLING = cast(PartitionCopy, SimpleNamespace(phase=Phase.FILL))  # all that a line looks at
+
+
+async def until_gone(target: BatchTarget, node: int, where: TopicPartition) -> None:
+    """The controller knows that a topic is deleted before its leader does."""
+    for _ in range(TRIES):
+        if where not in await target.log_ends(node, [where]):
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"{where} is still there")
 
 
 async def test_a_topic_that_was_deleted_holds_up_the_gaps_of_no_other(
@@ -46,6 +57,7 @@ async def test_a_topic_that_was_deleted_holds_up_the_gaps_of_no_other(
         for each in (kept, gone):
             assert await line.write(FILLING, [at(each, 0, 1)], 1) == Written(0, 1)
         await asyncio.to_thread(delete_topic, bootstrap, gone.topic)
+        await until_gone(target, leader.node, gone)
         async with asyncio.timeout(FEW_S):
             shared = asyncio.gather(
                 line.write(FILLING, [at(kept, 1, 1)], 2),
