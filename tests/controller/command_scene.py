@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Self, cast
 
 from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.metadata import ClusterMetadata
 from heliograph.cluster.properties import parse_properties
 from heliograph.controller.act import Made
 from heliograph.controller.board import Board
@@ -21,11 +22,12 @@ from heliograph.controller.ledger import Ledger
 from heliograph.controller.ledger_word import Answer
 from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.link_roles import Commanded, LinkRoles, Prepared, RoleEvent, StoodDown
-from heliograph.controller.plan import CreateTopic, RefusePartition
+from heliograph.controller.plan import AddPartitions, CreateTopic, RefusePartition
 from heliograph.controller.recorded import Recorded
 from heliograph.controller.remirror import Remirror
 from heliograph.controller.restart import Restart
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight
+from heliograph.controller.topic_turns import TopicTurns
 from heliograph.engine.lanes import LaneEvent, LaneRevoked, LaneUp
 from heliograph.model.admission import Refused
 from heliograph.model.clock import clock_of_waits, time_of_day
@@ -41,6 +43,7 @@ from .observed import (
     NYC_ID,
     SF_ID,
     config,
+    metadata_of,
     mirrored_sight,
     partition,
     snapshot,
@@ -70,6 +73,10 @@ class PlayedTopic(FakeClusters):
         self.fails: list[HeliographError] = []
         self.away: list[HeliographError] = []  # what the next looks at metadata end with
         self.has_source = True
+        self.hidden = False  # the source has the topic, and this client may not see it any more
+        self.looked = 0  # how often metadata was read
+        self.absent_for = 0  # how many of the next looks at metadata show no topic
+        self.there: int | None = None  # partitions of the target topic; None: as many as the source has
         self.played_link = LINK
         self.source_own: dict[str, str] = {}
         self.altered: list[Mapping[str, str | None]] = []  # changes of configs
@@ -86,9 +93,35 @@ class PlayedTopic(FakeClusters):
         source = source_topic(TOPIC, sights, topic_id=self.source_topic_id, config=config(own, **own))
         shown = self._former if self.lags else self.own
         self.lags = max(self.lags - 1, 0)
-        target = target_topic(TOPIC, len(sights), topic_id=self.topic_id, own=shown)
+        target = target_topic(TOPIC, self._there, topic_id=self.topic_id, own=shown)
         sources = [source] if self.has_source else []
         return snapshot(*sources, link=self.played_link, targets=[target] if self.topic_id else [])
+
+    @property
+    def _there(self) -> int:
+        return len(self.sights) if self.there is None else self.there
+
+    async def topics(self, _name: str) -> tuple[ClusterMetadata, ClusterMetadata]:
+        await asyncio.sleep(0)
+        if self.away:
+            raise self.away.pop(0)
+        self.looked += 1
+        if self.absent_for:
+            self.absent_for -= 1
+            return metadata_of({}), metadata_of({})
+        source = {TOPIC: len(self.sights)} if self.has_source else {}
+        return metadata_of(source), metadata_of({TOPIC: self._there} if self.topic_id else {})
+
+    async def unknown_topics(self, _name: str, topics: Collection[str]) -> frozenset[str]:
+        return frozenset() if self.hidden else frozenset(topics)
+
+    async def grow(self, _client: ClusterClient, growth: AddPartitions) -> bool:
+        await asyncio.sleep(0)
+        if self.fails:
+            raise self.fails.pop(0)
+        self.steps.append(f"{growth.to} partitions")
+        self.there = None
+        return True
 
     def _new(self, sight: PartitionSight) -> PartitionSight:
         there = span(0, 0) if self.topic_id else None
@@ -206,8 +239,9 @@ class Scene:
             create=self.topic.create,
             may_create=self.topic.may_create,
         )
+        self.turns = TopicTurns()
         self.commands = Commands(
-            self.topic.made, self.roles, self.board, self.restart, self.remirror, self.outbox
+            self.topic.made, self.roles, self.board, self.restart, self.remirror, self.turns, self.outbox
         )
         self.operator = Ledger(self.topic.logs)
         self._elect = elect

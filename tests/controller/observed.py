@@ -7,6 +7,7 @@ from typing import Any
 
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, TopicMetadata
 from heliograph.controller.plan import CopyPartition, RefusePartition
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.copier.spec import CopySpec
@@ -121,3 +122,23 @@ def progress(where: MirrorPartition, next_offset: int | None, **changed: Any) ->
         "source_end": 100,
     }
     return PartitionStatus(partition=where, next_offset=next_offset, **{**values, **changed})
+
+
+def metadata_of(topics: Mapping[str, int]) -> ClusterMetadata:
+    """What metadata shows of topics with so many partitions."""
+    return ClusterMetadata(
+        cluster_id="id",
+        controller=1,
+        brokers={1: Broker(1, "127.0.0.1", 9092)},
+        topics={
+            name: TopicMetadata(
+                name=name,
+                topic_id=f"id of {name}",
+                internal=False,
+                error=0,
+                leaders={number: Leader(1, 0) for number in range(partitions)},
+                replication_factor=1,
+            )
+            for name, partitions in topics.items()
+        },
+    )

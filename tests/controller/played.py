@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.fenced_cells import Cell
+from heliograph.cluster.metadata import ClusterMetadata
 from heliograph.cluster.standing import Placed, Standing, Term
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Active, Candidate, Drivership, Role
@@ -29,7 +30,7 @@ from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition, TopicPartition
 
 from .memory_logs import MemoryLogs
-from .observed import LINK, mirrored_sight, snapshot, source_topic, target_topic
+from .observed import LINK, metadata_of, mirrored_sight, snapshot, source_topic, target_topic
 
 REQUEST_TIMEOUT_S = 30.0
 ENDS = LinkClusters(
@@ -90,6 +91,17 @@ class FakeClusters:
     async def observe_link(self, name: str, only: Collection[str] | None = None) -> LinkSnapshot:  # noqa: ARG002
         self.observed.append(name)
         return await self._look()
+
+    async def topics(self, name: str) -> tuple[ClusterMetadata, ClusterMetadata]:
+        """As the next look will show them."""
+        await self._step("topics")
+        look = self.looks[0]
+        if isinstance(look, HeliographError):
+            raise look
+        sources = {each.name: len(each.partitions) for each in look.sources}
+        targets = {each.name: each.partitions for each in look.targets.values()}
+        del name
+        return metadata_of(sources), metadata_of(targets)
 
     async def _look(self) -> LinkSnapshot:
         self.observations += 1

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from heliograph.controller import lane_keeper, preparation
+from heliograph.controller import lane_keeper, making
 from heliograph.controller import mirror as mirror_module
 from heliograph.controller.act import Made
 from heliograph.controller.drivership import Seeking, Standby
@@ -60,6 +60,9 @@ from .played import (
 SETTINGS = Settings(clusters={}, links=(LINK,), lanes=8, spark=SparkSettings(master="local[2]"))
 SOON_S = 5.0
 OTHERS_S = ALIVE_S + REQUEST_TIMEOUT_S  # how long lanes of another driver, and what they sent, may go on
+
+
+SHORTLY = replace(SETTINGS, discovery_interval_s=0.05)
 
 
 def mirror_of(
@@ -145,7 +148,7 @@ def test_a_spark_that_cannot_start_is_told_and_everything_is_closed() -> None:
         raise EngineLost("Spark did not start")
 
     drivership = FakeDrivership()
-    mirror = Mirror(SETTINGS, clusters=clusters.made, make_lanes=make, make_drivership=drivership.make)
+    mirror = Mirror(SHORTLY, clusters=clusters.made, make_lanes=make, make_drivership=drivership.make)
     with pytest.raises(EngineLost, match="did not start"):
         asyncio.run(mirror.run())
     assert clusters.closed
@@ -266,16 +269,13 @@ async def test_a_run_with_nothing_to_copy_gives_spark_up() -> None:
     assert lanes.started == 0
 
 
-async def test_a_spark_that_cannot_start_is_told_while_a_topic_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(mirror_module, "DISCOVERY_S", 0.05)
+async def test_a_spark_that_cannot_start_is_told_while_a_topic_is_waited_for() -> None:
 
     def make(*_: Any) -> Lanes:
         raise EngineLost("Spark did not start")
 
     clusters = FakeClusters(snapshot())
-    mirror = Mirror(SETTINGS, clusters=clusters.made, make_lanes=make, make_drivership=FakeDrivership().make)
+    mirror = Mirror(SHORTLY, clusters=clusters.made, make_lanes=make, make_drivership=FakeDrivership().make)
     with pytest.raises(EngineLost, match="did not start"):
         await asyncio.wait_for(mirror.run(), SOON_S)
 
@@ -305,12 +305,11 @@ async def test_the_steps_of_the_start_are_told_once_with_the_age_of_the_process(
 
 
 async def test_a_cluster_that_cannot_be_read_while_a_topic_is_waited_for_is_tried_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(mirror_module, "DISCOVERY_S", 0.05)
     clusters = FakeClusters(snapshot(), ClusterUnreachable("sf is away"), observed())
 
-    mirror = mirror_of(clusters)
+    mirror = mirror_of(clusters, settings=SHORTLY)
     running = asyncio.create_task(mirror.run())
     await until(lambda: mirror.phase == "copying")
     mirror.stop()
@@ -327,13 +326,10 @@ PAYMENTS = source_topic("payments")
 WAITING = replace(LINK, create_topics=False)
 
 
-async def test_a_run_whose_topics_are_all_missing_waits_for_them_and_tells_it_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(mirror_module, "DISCOVERY_S", 0.05)
+async def test_a_run_whose_topics_are_all_missing_waits_for_them_and_tells_it_once() -> None:
     missing = snapshot(source_topic(), link=WAITING)
     clusters = FakeClusters(missing, missing, missing, observed())
-    mirror = mirror_of(clusters)
+    mirror = mirror_of(clusters, settings=SHORTLY)
     running = asyncio.create_task(mirror.run())
     await until(lambda: mirror.phase == "waiting for target topics")
     (row,) = mirror.board.awaiting_topics
@@ -476,7 +472,7 @@ async def test_only_for_topics_that_a_driver_creates_itself_it_waits_for_nobody(
     async def create(_target: Any, creation: CreateTopic) -> Made:
         return Made(new=creation.topic == "payments")
 
-    monkeypatch.setattr(preparation, "create", create)
+    monkeypatch.setattr(making, "create", create)
     look = snapshot(source_topic("orders"), source_topic("payments"))
     lanes = FakeLanes()
 

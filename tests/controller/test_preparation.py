@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ import pytest
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.properties import parse_properties
-from heliograph.controller import build_changes, preparation
+from heliograph.controller import build_changes, making
 from heliograph.controller.act import Made
 from heliograph.controller.build_settings import KEEP_OFF, with_build
 from heliograph.controller.plan import CreateTopic, Plan
@@ -45,6 +46,7 @@ class Creations:
 
     def __init__(self, **problems: Exception) -> None:
         self.problems = problems
+        self.problems_left: float = math.inf
         self.made: list[str] = []
         self.there: set[str] = set()
         self.warnings: tuple[str, ...] = ()
@@ -52,7 +54,8 @@ class Creations:
     async def create(self, target: ClusterClient, creation: CreateTopic) -> Made:
         assert target is TARGET
         self.made.append(creation.topic)
-        if creation.topic in self.problems:
+        if creation.topic in self.problems and self.problems_left:
+            self.problems_left -= 1
             raise self.problems[creation.topic]
         return Made(new=creation.topic not in self.there, warnings=self.warnings)
 
@@ -64,7 +67,7 @@ def prepared(
     monkeypatch: pytest.MonkeyPatch,
     mirrored: tuple[str, ...] = (),
 ) -> Plan:
-    monkeypatch.setattr(preparation, "create", (creations or Creations()).create)
+    monkeypatch.setattr(making, "create", (creations or Creations()).create)
     clusters.targets = {LINK.name: TARGET}
     _, todo = asyncio.run(prepare(clusters.made, LINK.name, logged(), mirrored))
     return todo
@@ -122,7 +125,6 @@ def test_nothing_is_created_where_all_is_there(monkeypatch: pytest.MonkeyPatch) 
     "problem",
     [
         BrokerRefused("not allowed", code=29),
-        Disconnected("broker 1 is gone"),
         ProtocolError("not what Kafka says"),
     ],
     ids=lambda problem: type(problem).__name__,
@@ -141,6 +143,31 @@ def test_a_topic_that_cannot_be_created_stops_alone(
     assert all("create topic orders" in why.hint for why in refused.values())
     assert [c.topic for c in todo.creations] == ["payments"]
     assert "created topic orders" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [Disconnected("broker 1 is gone"), BrokerRefused("no time", code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)],
+    ids=lambda problem: type(problem).__name__,
+)
+def test_a_topic_that_cannot_be_created_for_now_waits_alone_and_is_no_refusal(
+    problem: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "TRIED_FOR_S", 0.0)
+    todo = prepared(FakeClusters(snapshot(*TOPICS)), Creations(orders=problem), monkeypatch=monkeypatch)
+    assert {c.spec.partition.source_topic for c in todo.copies} == {"payments"}
+    assert todo.refusals == ()
+    assert [each.partition for each in todo.awaited] == [partition(0), partition(1)]
+    assert all(each.why == f"{problem.message}; it is tried again" for each in todo.awaited)
+
+
+def test_a_creation_that_fails_for_a_moment_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(making, "TRY_AGAIN_S", 0.0)
+    creations = Creations(orders=Disconnected("broker 1 is gone"))
+    creations.problems_left = 2
+    todo = prepared(FakeClusters(snapshot(*TOPICS)), creations, monkeypatch=monkeypatch)
+    assert sorted(creations.made) == ["orders"] * 3 + ["payments"]
+    assert (len(todo.copies), todo.refusals, todo.awaited) == (4, (), ())
 
 
 def test_a_cluster_that_is_away_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +202,7 @@ class Settings:
         self.own = {name.replace("_", "."): value for name, value in own.items()}
         self.refused: list[BrokerRefused | Disconnected] = []
         self.tried: list[Mapping[str, str | None]] = []
-        monkeypatch.setattr(preparation, "describe_topic_configs", self.describe)
+        monkeypatch.setattr(making, "describe_topic_configs", self.describe)
         monkeypatch.setattr(build_changes, "alter_topic_configs", self.alter)
 
     async def describe(self, _client: ClusterClient, topics: list[str]) -> dict[str, TopicConfig]:

@@ -498,10 +498,12 @@ def test_a_links_state_is_the_one_that_most_needs_attention(states: list[Partiti
 
 
 def test_a_partition_that_waits_for_its_topic_is_pending_with_the_line_that_creates_it() -> None:
-    awaited = AwaitPartition(partition=partition(), goal=100, command="kafka-topics.sh --create")
+    awaited = AwaitPartition(
+        partition=partition(), goal=100, why="there is no topic", command="kafka-topics.sh --create"
+    )
     row = row_of(source_sight(0, 100), live=told(Board([], [], [awaited])))
     assert (row["state"], row["hint"], row["lag_records"]) == ("pending", "kafka-topics.sh --create", 100)
-    assert "create_topics: false" in row["error"]
+    assert row["error"] == "there is no topic"
 
 
 # -- what is recorded

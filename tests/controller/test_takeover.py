@@ -9,7 +9,7 @@ import pytest
 
 from heliograph.cluster.fenced_cells import Cell
 from heliograph.cluster.grants import Resource, Right
-from heliograph.controller import preparation, takeover
+from heliograph.controller import making, takeover
 from heliograph.controller.act import Made
 from heliograph.controller.beginnings import Beginnings
 from heliograph.controller.cells import Cells
@@ -252,7 +252,7 @@ async def test_a_topic_that_somebody_else_has_made_meanwhile_has_a_term(
     async def made(*_: object) -> Made:
         return Made(new=False)
 
-    monkeypatch.setattr(preparation, "create", made)
+    monkeypatch.setattr(making, "create", made)
     story = Story(snapshot(source_topic(sights=[source_sight(0, 9)])))
     ready = await story.take()
     assert (len(ready.todo.copies), ready.todo.creations) == (1, ())

@@ -242,9 +242,31 @@ def test_what_an_entry_does_not_say_is_as_the_link_says() -> None:
     assert topic_policy("a", of_link).policy == of_link
 
 
-@pytest.mark.parametrize("key", ["discovery_interval", "listen"])
+@pytest.mark.parametrize("key", ["listen"])
 def test_a_reserved_key_is_not_built_yet(key: str) -> None:
     assert problems_of(CLUSTERS + LINK + f"{key}: 5s") == [f"{key}: not built yet"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("500ms", 0.5), ("5s", 5.0), ("2m", 120.0), ("1h", 3600.0), ("1 s", 1.0)]
+)
+def test_an_interval_has_a_unit(text: str, seconds: float) -> None:
+    assert load(CLUSTERS + LINK + f"discovery_interval: {text}").discovery_interval_s == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("5", "is not a time like 5s, 500ms or 2m"),
+        ("fast", "is not a time like 5s, 500ms or 2m"),
+        ("1ms", "is not between 500ms and 1h"),
+        ("2h", "is not between 500ms and 1h"),
+    ],
+)
+def test_what_is_no_interval_is_refused(text: str, problem: str) -> None:
+    assert problems_of(CLUSTERS + LINK + f"discovery_interval: {text}") == [
+        f"discovery_interval: '{text}' {problem}"
+    ]
 
 
 def test_topics_may_be_one_string_with_commas() -> None:

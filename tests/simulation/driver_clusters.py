@@ -4,11 +4,13 @@ coordinator. What follows from what is observed is production's."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.log_reads import LogSpan
+from heliograph.cluster.metadata import ClusterMetadata
 from heliograph.cluster.own_topics import OwnTopics
 from heliograph.cluster.properties import parse_properties
 from heliograph.controller.clusters import Clusters
@@ -21,6 +23,7 @@ from heliograph.model.errors import BrokerRefused, ClusterUnreachable, ProtocolE
 from heliograph.model.link import Link
 from heliograph.model.outbox import Outbox
 from heliograph.model.producer_id import producer_id
+from heliograph.wire.error_codes import ErrorCode
 
 from .alignment_judge import is_empty
 from .group_side import GroupConnection
@@ -93,6 +96,29 @@ class DriverClusters(Clusters):
 
     async def _gap_filling(self, _seen: LinkSnapshot) -> GapFilling:
         return UNREAD  # markers are tried, as where nobody says anything
+
+    async def topics(self, name: str) -> tuple[ClusterMetadata, ClusterMetadata]:
+        link = self.link(name)
+        return await self._all_of(self.source(name), link.source), await self._all_of(
+            self.target(name), link.target
+        )
+
+    async def _all_of(self, client: ClusterClient, cluster: str) -> ClusterMetadata:
+        """Topics that are not there, or not for this client's eyes, are left out."""
+        seen = await self._named(client, cluster, list(self._world.clusters[cluster].topics))
+        return replace(seen, topics={name: each for name, each in seen.topics.items() if each.leaders})
+
+    async def _named(self, client: ClusterClient, cluster: str, topics: Collection[str]) -> ClusterMetadata:
+        found = self._world.clusters[cluster]
+        nodes = found.answering
+        sim = cast(DriverClient, client)
+        seen: ClusterMetadata = await sim.ask(nodes[0] if nodes else 0, lambda: found.metadata(list(topics)))
+        return seen
+
+    async def unknown_topics(self, name: str, topics: Collection[str]) -> frozenset[str]:
+        seen = await self._named(self.source(name), self.link(name).source, topics)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return frozenset(each.name for each in seen.topics.values() if each.error == unknown)
 
     async def _observe(self, link: Link, only: Collection[str] | None = None) -> LinkSnapshot:
         nodes = self._world.clusters[link.target].answering

@@ -19,8 +19,8 @@ from heliograph.controller import (
     build_changes,
     builds,
     first_records,
+    making,
     mirror,
-    preparation,
     takeover,
 )
 from heliograph.copier import building, merging, resynchroniser
@@ -57,7 +57,7 @@ BUILDS = (
     (building, "MOST_OFFSETS", 12),
     (mirror, "Builds", partial(builds.Builds, alter=alter_topic_configs, make_cleaning=make_cleaning)),
     (build_changes, "alter_topic_configs", alter_topic_configs),
-    (preparation, "describe_topic_configs", describe_topic_configs),
+    (making, "describe_topic_configs", describe_topic_configs),
     (first_records, "read_span", read_span),
     (first_records, "read_batch", read_batch),
 )

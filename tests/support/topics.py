@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
     ConfigSource,
+    NewPartitions,
     NewTopic,
 )
 
@@ -60,6 +61,16 @@ def delete_topic(bootstrap: str, name: str) -> None:
     admin = _admin(bootstrap)
     for deleted in admin.delete_topics([name], operation_timeout=TIMEOUT_S).values():
         deleted.result(TIMEOUT_S)
+
+
+def add_partitions(bootstrap: str, name: str, partitions: int) -> None:
+    """So that it has so many in all; returns when all leaders are known."""
+    admin = _admin(bootstrap)
+    for added in admin.create_partitions(
+        [NewPartitions(name, partitions)], operation_timeout=TIMEOUT_S
+    ).values():
+        added.result(TIMEOUT_S)
+    _wait_for_leaders(admin, name, partitions)
 
 
 def delete_records(bootstrap: str, topic: str, partition: int, *, before_offset: int) -> None:

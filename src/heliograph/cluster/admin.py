@@ -11,6 +11,8 @@ from typing import Any
 from uuid import UUID
 
 from kafka.protocol.admin import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
@@ -119,6 +121,27 @@ async def create_topic(
         detail = f" ({result.error_message})" if result.error_message else ""
         raise BrokerRefused(f"topic {name} cannot be created: {code}{detail}", code=result.error_code)
     return not result.error_code
+
+
+async def add_partitions(client: ClusterClient, topic: str, to: int) -> bool:
+    """So that it has `to` in all; `BrokerRefused` carries the broker's own words. False: it has that many already."""
+    request = CreatePartitionsRequest(
+        topics=[CreatePartitionsRequest.CreatePartitionsTopic(name=topic, count=to, assignments=None)],
+        timeout_ms=client.properties.request_timeout_ms,
+        validate_only=False,
+    )
+    response = await call_controller(client, request, CreatePartitionsResponse)
+    with unpacking(f"new partitions of topic {topic}"):
+        result = response.results[0]
+        code, detail = int(result.error_code), result.error_message
+    if code == ErrorCode.INVALID_PARTITIONS:
+        found = (await client.read_metadata([topic])).topics.get(topic)
+        if found is not None and found.partitions >= to:
+            return False
+    if code:
+        words = f"topic {topic} cannot be given more partitions: {ErrorCode.name_of(code)}"
+        raise BrokerRefused(f"{words} ({detail})" if detail else words, code=code)
+    return True
 
 
 async def alter_topic_configs(
@@ -243,8 +266,8 @@ async def _call_known_controller(client: ClusterClient, request: Any, response_c
 
 def _topic_codes(response: Any) -> set[int]:
     with unpacking("an answer of the controller"):
-        topics = response.responses if hasattr(response, "responses") else response.topics
-        return {int(topic.error_code) for topic in topics}
+        answers = (getattr(response, each, None) for each in ("responses", "topics", "results"))
+        return {int(topic.error_code) for topic in next(each for each in answers if each is not None)}
 
 
 async def call_any(client: ClusterClient, request: Any, response_class: type[Any]) -> Any:

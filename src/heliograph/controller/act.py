@@ -7,10 +7,10 @@ import contextlib
 import re
 from dataclasses import dataclass
 
-from heliograph.cluster.admin import create_topic
+from heliograph.cluster.admin import add_partitions, create_topic
 from heliograph.cluster.client import ClusterClient
 from heliograph.controller.build_settings import is_build_setting
-from heliograph.controller.plan import CreateTopic
+from heliograph.controller.plan import AddPartitions, CreateTopic
 from heliograph.model.errors import BrokerRefused, ProtocolError, RequestFailed
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode
@@ -48,7 +48,7 @@ async def create(client: ClusterClient, creation: CreateTopic) -> Made:
                 raise
             warnings.append(f"{creation.topic}: the target does not know the config {unknown}: left out")
             del configs[unknown]
-    await _await_leaders(client, creation, new=new)
+    await _await_leaders(client, creation.topic, creation.shape.partitions, new=new)
     return Made(new=new, warnings=tuple(warnings))
 
 
@@ -57,16 +57,22 @@ def _unknown_config(refused: BrokerRefused) -> str:
     return found.group(1) if refused.code == ErrorCode.INVALID_CONFIG and found else ""
 
 
-async def _await_leaders(client: ClusterClient, creation: CreateTopic, *, new: bool) -> None:
-    """Of a topic that somebody else has created: of the partitions that it has."""
-    client.follow([creation.topic])
-    count = creation.shape.partitions
+async def grow(client: ClusterClient, growth: AddPartitions) -> bool:
+    """Add partitions and wait for their leaders. False: somebody else has added them."""
+    new = await add_partitions(client, growth.topic, growth.to)
+    await _await_leaders(client, growth.topic, growth.to, new=new)
+    return new
+
+
+async def _await_leaders(client: ClusterClient, topic: str, count: int, *, new: bool) -> None:
+    """Of a topic that somebody else has made: of the partitions that it has."""
+    client.follow([topic])
     if not new:
         with contextlib.suppress(RequestFailed, ProtocolError):
             await client.refresh()
-        known = client.metadata.topics.get(creation.topic)
+        known = client.metadata.topics.get(topic)
         count = len(known.leaders) if known is not None and known.leaders else count
-    partitions = [TopicPartition(creation.topic, p) for p in range(count)]
+    partitions = [TopicPartition(topic, p) for p in range(count)]
     problem: RequestFailed | ProtocolError | None = None
     try:
         async with asyncio.timeout(LEADERS_TIMEOUT_S):
@@ -79,6 +85,6 @@ async def _await_leaders(client: ClusterClient, creation: CreateTopic, *, new: b
                 await asyncio.sleep(LEADERS_POLL_S)
     except TimeoutError:
         raise problem or BrokerRefused(
-            f"topic {creation.topic} was created but has no leaders after {LEADERS_TIMEOUT_S:.0f} s",
+            f"topic {topic} was created but has no leaders after {LEADERS_TIMEOUT_S:.0f} s",
             code=ErrorCode.LEADER_NOT_AVAILABLE,
         ) from None

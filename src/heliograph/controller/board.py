@@ -64,6 +64,7 @@ class Board:
         self._samples: deque[tuple[float, dict[str, tuple[int, int]]]] = deque()
         self._sums: defaultdict[str, _Sums] = defaultdict(_Sums)  # by link
         self._stopped: dict[MirrorPartition, None] = {}
+        self._topics: defaultdict[tuple[str, str], dict[MirrorPartition, None]] = defaultdict(dict)
         for copy in copies:
             self._put(_pending(copy))
         for refusal in refusals:
@@ -77,9 +78,11 @@ class Board:
 
     def _put(self, row: PartitionStatus) -> None:
         """In the place of the one that there was, if any."""
-        self._uncount(row.partition)
-        self.rows[row.partition] = row
-        self._sums[row.partition.link].count(row, 1)
+        key = row.partition
+        self._uncount(key)
+        self.rows[key] = row
+        self._topics[key.link, key.target_topic][key] = None
+        self._sums[key.link].count(row, 1)
         if row.state is PartitionState.STOPPED:
             self._stopped[row.partition] = None
         else:
@@ -147,10 +150,7 @@ class Board:
         """A link's rows, as planned just now; the refusals of those that were not stopped before. `written`: what a
         lane has stopped is written down, and so part of the plan, unless somebody has resolved it since."""
         known = {key: row for key, row in self.rows.items() if key.link == link}
-        for key in known:
-            self._uncount(key)
-            self._stopped.pop(key, None)
-            del self.rows[key]
+        self._drop(known)
         planned = (
             *map(_pending, copies),
             *map(_left, left),
@@ -177,14 +177,34 @@ class Board:
         paused: Iterable[PausePartition] = (),
         awaited: Iterable[AwaitPartition] = (),
         cleaning: Iterable[CleanPartition] = (),
+        left: Iterable[LeavePartition] = (),
     ) -> None:
-        """Partitions that no lane has, as an operator wants them or a plan has found them now: also those that were
-        stopped."""
-        waiting = (*map(_paused, paused), *map(_awaited, awaited), *map(_cleaning, cleaning))
+        """Partitions that no lane has, as an operator wants them or a plan has found them now: those that are new, and
+        those that were stopped, too."""
+        waiting = (
+            *map(_paused, paused),
+            *map(_awaited, awaited),
+            *map(_cleaning, cleaning),
+            *map(_left, left),
+        )
         rows = (*map(_pending, copies), *map(_refused, refusals), *waiting)
         for row in rows:
             self._seen[row.partition] = NOTHING
             self._put(_continued(self.rows.get(row.partition), row, anew=True))
+
+    def remove(self, partitions: Iterable[MirrorPartition]) -> None:
+        """They are not mirrored any more, and no lane has them."""
+        partitions = list(partitions)
+        self._drop(partitions)
+        for key in partitions:
+            self._seen.pop(key, None)
+
+    def _drop(self, partitions: Iterable[MirrorPartition]) -> None:
+        for key in partitions:
+            self._uncount(key)
+            self._stopped.pop(key, None)
+            if self.rows.pop(key, None) is not None:
+                self._topics[key.link, key.target_topic].pop(key, None)
 
     def cleaned(self, partition: MirrorPartition, replicas: int) -> None:
         """So many of its replicas hold no filler any more."""
@@ -212,6 +232,19 @@ class Board:
             row = self.rows[key]
             if row.state is not PartitionState.STOPPED and row.held_by is None:
                 self._put(row._replace(trouble=trouble, hint=hint))
+
+    # -- what is there
+
+    def partitions_of(self, link: str, target_topic: str) -> list[MirrorPartition]:
+        return list(self._topics.get((link, target_topic), ()))
+
+    def by_source_topic(self, link: str) -> dict[str, list[PartitionStatus]]:
+        found: dict[str, list[PartitionStatus]] = {}
+        for (of, _), keys in self._topics.items():
+            if of == link:
+                for key in keys:
+                    found.setdefault(key.source_topic, []).append(self.rows[key])
+        return found
 
     # -- sums
 
@@ -325,7 +358,7 @@ def _awaited(awaited: AwaitPartition) -> PartitionStatus:
         next_offset=0,
         source_end=awaited.goal or 0,
         goal=awaited.goal,
-        trouble=awaited.message,
+        trouble=awaited.why,
         event=Event.TOPIC_MISSING,
         hint=awaited.command,
     )

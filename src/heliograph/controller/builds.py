@@ -81,16 +81,12 @@ class Builds:
         self._outbox = outbox
         self._alter = alter or alter_topic_configs
         self._make_cleaning = make_cleaning
-        self._partitions: dict[Topic, list[MirrorPartition]] = {}
         self._tasks: dict[Topic, asyncio.Task[None]] = {}
         self._left_alone: set[Topic] = set()
         self._watches: defaultdict[str, CleanerWatch] = defaultdict(CleanerWatch)  # by target cluster
 
     def ready(self, todo: Plan) -> None:
         """A link is ours and prepared: what was begun is ended."""
-        self._partitions = {}
-        for key in self._board.rows:
-            self._partitions.setdefault((key.link, key.target_topic), []).append(key)
         self.clean(each.partition for each in todo.cleaning)
 
     def clean(self, partitions: Iterable[MirrorPartition]) -> None:
@@ -102,7 +98,7 @@ class Builds:
         if row.aligning is None or row.aligning.phase != BuildPhase.FILLED:
             return
         topic = (row.partition.link, row.partition.target_topic)
-        rows = [self._board.rows[key] for key in self._partitions.get(topic, ()) if key in self._board.rows]
+        rows = [self._board.rows[key] for key in self._board.partitions_of(*topic)]
         if rows and all(
             each.aligning is not None and each.aligning.phase == BuildPhase.FILLED for each in rows
         ):
@@ -144,7 +140,7 @@ class Builds:
 
     async def _until_built(self, topic: Topic) -> None:
         """What is stopped or paused stays so; its topic is cleaned all the same."""
-        keys = self._partitions[topic]
+        keys = self._board.partitions_of(*topic)
         link, source_topic = keys[0].link, keys[0].source_topic
         try:
             await self._restart.put_to_cleaning(key for key in keys if not self._restart.is_idle(key))

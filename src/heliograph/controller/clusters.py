@@ -10,6 +10,7 @@ from functools import partial
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.flight import flight_s
+from heliograph.cluster.metadata import ClusterMetadata
 from heliograph.cluster.own_topics import OwnTopics
 from heliograph.cluster.properties import parse_properties
 from heliograph.cluster.security.attempts import Attempts
@@ -27,6 +28,7 @@ from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFa
 from heliograph.model.link import Link
 from heliograph.model.outbox import Outbox
 from heliograph.model.settings import Settings
+from heliograph.wire.error_codes import ErrorCode
 
 CONNECT_LIMIT_S = 12.0
 
@@ -129,6 +131,21 @@ class Clusters:
                 target_cluster_id=target.metadata.cluster_id or None,
                 problem=problem,
             )
+
+    async def topics(self, name: str) -> tuple[ClusterMetadata, ClusterMetadata]:
+        """All topics of the link's source and of its target, as metadata shows them now: a request each."""
+        return await asyncio.gather(
+            self.source(name).read_metadata(None), self.target(name).read_metadata(None)
+        )
+
+    async def unknown_topics(self, name: str, topics: Collection[str]) -> frozenset[str]:
+        """Those of which the link's source says that there is no such topic. One that this client may not see any more
+        is left out of the answer to who asks for all, too, and only who asks for it by name is told why."""
+        seen = await self.source(name).read_metadata(topics)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return frozenset(
+            each for each in topics if each not in seen.topics or seen.topics[each].error == unknown
+        )
 
     async def observe_link(self, name: str, only: Collection[str] | None = None) -> LinkSnapshot:
         """`only`: of these source topics."""

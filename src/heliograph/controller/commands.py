@@ -20,6 +20,7 @@ from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.recorded_plan import paused_words
 from heliograph.controller.remirror import Remirror
 from heliograph.controller.restart import Restart
+from heliograph.controller.topic_turns import TopicTurns
 from heliograph.model.clock import time_of_day
 from heliograph.model.command import Command, Outcome, Wish
 from heliograph.model.errors import BrokerRefused, ClusterUnreachable, ProtocolError, RequestFailed
@@ -52,6 +53,7 @@ class Commands:
         board: Board,
         restart: Restart,
         remirror: Remirror,
+        turns: TopicTurns,
         outbox: Outbox,
     ) -> None:
         self._clusters = clusters
@@ -59,20 +61,20 @@ class Commands:
         self._board = board
         self._restart = restart
         self._remirror = remirror
+        self._turns = turns
         self._outbox = outbox
         self._waiting: dict[tuple[str, str], list[Command]] = {}  # by link and target topic
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._links: set[str] = set()
-        # By link and target topic, as of the last plan: looked up for each of up to ten thousand commands.
-        self._partitions: dict[tuple[str, str], list[MirrorPartition]] = {}
-        self._turn = asyncio.Semaphore(TOPICS_AT_ONCE)
+        self._few = asyncio.Semaphore(TOPICS_AT_ONCE)
 
     def ready(self, link: str) -> None:
         """The link is ours and prepared: what was wanted while nobody could do it is done now."""
         self._links.add(link)
-        self._partitions = {}
-        for key in self._board.rows:
-            self._partitions.setdefault((key.link, key.target_topic), []).append(key)
+        self.look_again(link)
+
+    def look_again(self, link: str) -> None:
+        """There are partitions that were not there before: something may be wanted of them already."""
         ledger = self._roles.ledgers.of(link)
         if ledger is None:
             return
@@ -113,8 +115,7 @@ class Commands:
 
     def _keys(self, link: str, topic: str) -> list[MirrorPartition]:
         rows = self._board.rows
-        found = self._partitions.get((link, topic), ())
-        return [key for key in found if key in rows and rows[key].held_by is None]
+        return [key for key in self._board.partitions_of(link, topic) if rows[key].held_by is None]
 
     def _work(self, link: str, topic: str, ledger: LinkLedger) -> None:
         if (link, topic) not in self._tasks:
@@ -126,7 +127,8 @@ class Commands:
         """All that is wanted of one topic, in turn."""
         try:
             while commands := self._waiting.pop((link, topic), []):
-                await self._until_done(link, topic, ledger, commands)
+                async with self._turns.alone(link, [topic]):
+                    await self._until_done(link, topic, ledger, commands)
         finally:
             if self._tasks.get((link, topic)) is asyncio.current_task():
                 del self._tasks[link, topic]
@@ -140,7 +142,7 @@ class Commands:
                 each for each in commands if ledger.recorded.counts(each) and ledger.recorded.unanswered(each)
             ]
             try:
-                async with self._turn:
+                async with self._few:
                     await self._clusters.refresh_target(link)
                     await self._pause(link, ledger, [each for each in unanswered if each.wish is Wish.PAUSE])
                     await self._resume(
@@ -284,7 +286,7 @@ class Commands:
             if why is None and key in awaited:
                 waits = awaited[key]
                 answers.append(
-                    ledger.of_answer(command, Outcome.APPLIED, f"it waits: {waits.message}", waits.command)
+                    ledger.of_answer(command, Outcome.APPLIED, f"it waits: {waits.why}", waits.command or "")
                 )
             elif why is None:
                 self._tell(Event.RESUMED, key, f"{key} is resumed by {command.author}")

@@ -97,6 +97,10 @@ class LaneKeeper:
         while not all(self._placement.is_free(key) for key in partitions):  # noqa: ASYNC110 - `settle` is what moves it
             await asyncio.sleep(RELEASE_LOOK_S)
 
+    def forget(self, partitions: Iterable[MirrorPartition]) -> None:
+        """Of these nothing is known any more, but for how long something of ours may still arrive there."""
+        self._placement.forget(partitions)
+
     def is_free(self, partition: MirrorPartition) -> bool:
         """No lane has it."""
         return self._placement.is_free(partition)

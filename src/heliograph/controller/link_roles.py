@@ -201,16 +201,27 @@ class LinkRoles:
 
     # -- what is kept for whoever comes next
 
-    async def take_again(self, link: str, source_topics: Collection[str]) -> Ready:
-        """Topics of a link that is ours, observed and planned anew. `ClusterUnreachable`: try again."""
+    async def take_again(self, link: str, source_topics: Collection[str], *, as_found: bool = False) -> Ready:
+        """Topics of a link that is ours, observed and planned anew. `as_found`: nobody has asked for it, so a target
+        topic that was deleted under us is not made again. `ClusterUnreachable`: try again."""
         term = self._terms.get(link)
         if term is None or link not in self._granted:
             raise _not_ours(link)
-        ready = await self._take_over(link, term.member, (), self._held_by(term), source_topics)
-        if link not in self._granted:  # withdrawn meanwhile
+        mirrored = self._mirrored[link] if as_found else ()
+        ready = await self._take_over(link, term.member, mirrored, self._held_by(term), source_topics)
+        if link not in self._granted or self._terms.get(link) is not term:  # withdrawn meanwhile
             raise _not_ours(link)
         self._mirrored[link] |= {copy.spec.partition.target_topic for copy in ready.todo.copies}
+        known = {each.partition for each in self._left.get(link, ())}
+        left = (each for each in ready.todo.left if each.partition not in known)
+        self._left[link] = (*self._left.get(link, ()), *left)
         return ready
+
+    def let_go(self, link: str, partitions: Collection[MirrorPartition]) -> None:
+        """They are not mirrored any more."""
+        self._mirrored[link] -= {key.target_topic for key in partitions}
+        left = self._left.get(link, ())
+        self._left[link] = tuple(each for each in left if each.partition not in set(partitions))
 
     async def leave_marks(self, marks: Mapping[MirrorPartition, Mark]) -> None:
         """These were drained: nothing of ours is on its way. To be called when lanes have ended, before `aclose`. A

@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from heliograph.controller.active_link import ActiveLink
 from heliograph.controller.balance import cap_lanes, lane_count
 from heliograph.controller.board import Board
 from heliograph.controller.builds import Builds
@@ -37,11 +38,13 @@ from heliograph.controller.link_roles import (
     StoodDown,
 )
 from heliograph.controller.plan import AwaitPartition, Plan, RefusePartition, plan
+from heliograph.controller.plan_told import PlanTold
 from heliograph.controller.recorded_stops import rows_of_stops, stops_met
 from heliograph.controller.remirror import Remirror
 from heliograph.controller.restart import Restart
 from heliograph.controller.secret_watch import SecretWatch
 from heliograph.controller.start_times import StartTimes, Step
+from heliograph.controller.topic_turns import TopicTurns
 from heliograph.copier.lease import ALIVE_S
 from heliograph.engine.lanes import (
     LaneEvent,
@@ -56,10 +59,10 @@ from heliograph.engine.lanes import (
 )
 from heliograph.engine.spark_conf import is_local
 from heliograph.engine.starting import Starting
-from heliograph.model.clock import clock_of_waits, time_of_day
+from heliograph.model.clock import clock_of_waits
 from heliograph.model.errors import ClusterUnreachable, EngineLost, SecurityFailed
 from heliograph.model.events import Event
-from heliograph.model.occurrence import Occurrence, of_stop
+from heliograph.model.occurrence import Occurrence
 from heliograph.model.occurrence_log import logged
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition
@@ -67,7 +70,6 @@ from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.settings import Settings
 from heliograph.model.states import CONDITIONS, STANDING_BY
 
-DISCOVERY_S = 5.0
 WATCH_S = 1.0
 TICK_S = 0.1
 DRAIN_LIMIT_S = 5.0
@@ -127,7 +129,10 @@ class Mirror:
         self._read_again = read_again
         self._secrets: SecretWatch | None = None
         self._make_lanes = make_lanes
-        self._missing: set[tuple[str, str]] = set()  # link and target topic, of which an operator was told
+        self._told = PlanTold(self.outbox)
+        self._turns = TopicTurns()
+        self._restart: Restart | None = None
+        self._active: dict[str, ActiveLink] = {}  # links that are ours, and followed
         self._times = StartTimes(age_s)
         self._fill_rates = FillRates()
         self._starting: Starting | None = None
@@ -190,8 +195,8 @@ class Mirror:
             return
         self._times.reached(Step.PLANNED)
         self.board = Board(todo.copies, todo.refusals, todo.awaited, todo.paused, todo.cleaning)
-        self._tell_missing(todo.awaited)
-        self._tell_refused(todo.refusals)
+        self._told.missing(todo.awaited)
+        self._told.refused(todo.refusals)
         if self._stop.is_set():
             return
         waits = bool(todo.paused) and not self._until_caught_up  # until an operator resumes them
@@ -218,7 +223,7 @@ class Mirror:
                 return todo
             self._show_missing(todo.awaited if todo else ())
             self._on_tick(self)
-            if await self._stopped_within(DISCOVERY_S):
+            if await self._stopped_within(self.settings.discovery_interval_s):
                 return None
             starting.check()  # else nobody would hear of it before a topic is there
             todo = await self._look_again()
@@ -228,14 +233,14 @@ class Mirror:
         self.phase = "waiting for target topics" if awaited else "waiting for a topic that matches"
         if awaited:
             self.board = Board([], [], awaited)
-            self._tell_missing(awaited)
+            self._told.missing(awaited)
 
     async def _look_again(self) -> Plan | None:
         """A cluster that cannot be read now was there before: it is waited for, like the topic."""
         try:
             return await self._observe_and_plan()
         except ClusterUnreachable as problem:
-            words = f"{problem.message}; trying again in {DISCOVERY_S:.0f} s"
+            words = f"{problem.message}; trying again in {self.settings.discovery_interval_s:g} s"
             self.outbox.tell(Event.CLUSTER_AWAY, words)
             return None
 
@@ -290,8 +295,8 @@ class Mirror:
             todo.cleaning,
             written=written,
         )
-        self._tell_refused(adopted)
-        self._tell_missing(todo.awaited)
+        self._told.refused(adopted)
+        self._told.missing(todo.awaited)
         now = clock_of_waits()
         # Lanes of the driver before us may go on for a while, and what they sent may arrive even later.
         clear_at = now + ALIVE_S + self._clusters.flight_s(link)
@@ -303,6 +308,31 @@ class Mirror:
         self._record_refusals(link, todo.refusals)
         self._commands.ready(link)
         self._builds_of_run.ready(todo)
+        self._follow(link)
+
+    def _follow(self, link: str) -> None:
+        """A run that ends by itself copies what was there when it began."""
+        assert self._restart is not None
+        if self._ends_by_itself:
+            return
+        self._active[link] = ActiveLink(
+            link,
+            self._clusters,
+            self._elected,
+            self.board,
+            self._restart,
+            self._builds_of_run,
+            self._turns,
+            self._told,
+            self.outbox,
+            self._found_more,
+            interval_s=self.settings.discovery_interval_s,
+        )
+        self._active[link].start()
+
+    def _found_more(self, link: str) -> None:
+        assert self._commands is not None
+        self._commands.look_again(link)
 
     def _record_refusals(self, link: str, refusals: Iterable[RefusePartition]) -> None:
         """Those that need an operator, and stay until one has spoken."""
@@ -313,6 +343,8 @@ class Mirror:
     def _stood_down(self, link: str, active: str | None) -> None:
         assert self._keeper is not None
         assert self._commands is not None
+        if (active_link := self._active.pop(link, None)) is not None:
+            active_link.stop()
         self._commands.stood_down(link)
         self._builds_of_run.stood_down(link)
         self._adopted.pop(link, None)
@@ -360,6 +392,7 @@ class Mirror:
             now=clock_of_waits(),
         )
         restart = Restart(self.board, self._keeper, lambda keys: self._builds_of_run.clean(keys))
+        self._restart = restart
         self._builds = Builds(self._clusters, self._elected, self.board, restart, self.outbox)
         self._commands = self._take_commands(self._keeper, restart)
         if self._read_again is not None:
@@ -395,7 +428,7 @@ class Mirror:
             lambda key: keeper.clear_in_s(key, clock_of_waits()),
             self.outbox,
         )
-        return Commands(self._clusters, self._roles, self.board, restart, remirror, self.outbox)
+        return Commands(self._clusters, self._roles, self.board, restart, remirror, self._turns, self.outbox)
 
     def _count_lanes(self, local_slots: int | None, slots: int, partitions: int) -> int:
         wanted = lane_count(self.settings.lanes, slots=slots, partitions=partitions)
@@ -512,32 +545,11 @@ class Mirror:
         for link, stops in stops_met(occurrences).items():
             self._roles.record(link, partial(rows_of_stops, stops=stops))
 
-    def _tell_refused(self, refusals: Iterable[RefusePartition]) -> None:
-        at = time_of_day()
-        self._tell(of_stop(each.partition, each.why.as_stop(), at) for each in refusals)
-
-    def _tell_missing(self, awaited: Iterable[AwaitPartition]) -> None:
-        """Once for each topic, however many partitions it has and however often it is planned."""
-        for each in awaited:
-            where = each.partition
-            if (where.link, where.target_topic) not in self._missing:
-                self._missing.add((where.link, where.target_topic))
-                self.outbox.put(
-                    Occurrence(
-                        at=time_of_day(),
-                        code=Event.TOPIC_MISSING,
-                        message=f"link {where.link}: topic {where.source_topic} waits: {each.message}",
-                        hint=each.command,
-                        link=where.link,
-                        source_topic=where.source_topic,
-                        target_topic=where.target_topic,
-                    )
-                )
-
     # -- the end
 
     async def _finish(self) -> None:
         try:
+            await asyncio.gather(*(each.aclose() for each in self._active.values()))
             if self._commands is not None:
                 await self._commands.aclose()
             if self._builds is not None:

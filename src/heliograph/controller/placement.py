@@ -123,6 +123,15 @@ class Placement:
             if key in self._places:
                 self._places[key].wanted = False
 
+    def forget(self, partitions: Iterable[MirrorPartition]) -> None:
+        """Nobody holds these, and they are not to be copied any more. How long something of ours may still arrive
+        there stays known: they may come back."""
+        for key in partitions:
+            place = self._places.pop(key, None)
+            if place is not None:
+                assert place.holder is None
+                self._sooner[key] = place.clear_at
+
     def is_free(self, partition: MirrorPartition) -> bool:
         """No lane holds it."""
         place = self._places.get(partition)

@@ -7,11 +7,12 @@ wrong use and stops the whole run before it begins.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from heliograph.controller.build_settings import phase_of
 from heliograph.controller.finding import Finding
+from heliograph.controller.growth import Lacking, lacking
 from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
 from heliograph.controller.recorded_plan import gone_since, paused_by, refuse_by_ledger
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
@@ -54,6 +55,17 @@ class CreateTopic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AddPartitions:
+    """The source topic has more partitions than its mirror, which has those that are `there`: the target topic gets as
+    many, `to` in all."""
+
+    link: str
+    topic: str
+    there: int
+    to: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPartition:
     """`next_offset`: the target's end, `goal`: the source's; None where they could not be read. `align_to`: where the
     mirror begins, if the target is brought to there first. `lost_to`: up to there offsets are gone from the source, and
@@ -93,22 +105,19 @@ class LeavePartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitPartition:
-    """The target has no such topic, and its link creates none: an operator does, by `command`. It is no refusal: the
-    partition is copied by the next start that finds the topic. Offsets as in `CopyPartition`."""
+    """The target has no such topic, or no such partition, and it is not to be made, or not now: `why`. An operator may
+    do that by `command`. It is no refusal: the partition is copied as soon as it is there. Offsets as in
+    `CopyPartition`."""
 
     partition: MirrorPartition
     goal: int | None
-    command: str
+    why: str
+    command: str | None = None
     align_to: int | None = None
 
     @property
     def backlog(self) -> int:
         return max((self.goal or 0) - (self.align_to or 0), 0)
-
-    @property
-    def message(self) -> str:
-        topic = self.partition.target_topic
-        return f"the target has no topic {topic}, and this link creates none (create_topics: false)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,11 +154,19 @@ class Plan:
     awaited: tuple[AwaitPartition, ...] = ()
     paused: tuple[PausePartition, ...] = ()
     cleaning: tuple[CleanPartition, ...] = ()
+    growths: tuple[AddPartitions, ...] = ()
 
     @property
     def partitions(self) -> int:
-        held = (self.copies, self.refusals, self.awaited, self.paused, self.cleaning)
-        return sum(map(len, held))
+        """How many are this run's."""
+        return sum(1 for _ in self.keys) - len(self.left)
+
+    @property
+    def keys(self) -> Iterator[MirrorPartition]:
+        """Of all partitions that it says something of."""
+        yield from (copy.spec.partition for copy in self.copies)
+        for others in (self.refusals, self.left, self.awaited, self.paused, self.cleaning):
+            yield from (each.partition for each in others)
 
 
 def plan(
@@ -190,6 +207,7 @@ def plan(
         awaited=tuple(made.awaited),
         paused=tuple(made.paused),
         cleaning=tuple(made.cleaning),
+        growths=tuple(made.growths),
     )
 
 
@@ -198,6 +216,7 @@ class _Making:
     """A plan while it is made."""
 
     creations: list[CreateTopic] = field(default_factory=list)
+    growths: list[AddPartitions] = field(default_factory=list)
     copies: list[CopyPartition] = field(default_factory=list)
     refusals: list[RefusePartition] = field(default_factory=list)
     awaited: list[AwaitPartition] = field(default_factory=list)
@@ -252,8 +271,9 @@ def _plan_topic(
     target_name = link.target_topic(topic.name)
     target = snapshot.targets.get(target_name)
     target_id = target.topic_id if target else ""
+    lacks = lacking(snapshot, topic, recorded)
     refused = (
-        _refuse_topic(snapshot, topic, target_name, target)
+        _refuse_topic(snapshot, topic, target_name, target, lacks)
         or missing
         or refuse_by_ledger(recorded, topic, target_name, target)
     )
@@ -262,7 +282,7 @@ def _plan_topic(
     max_batch_bytes = int(configs.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
     after_max_ms, before_max_ms = time_limits(configs)
     shape, building = creation_shape(snapshot, topic), build_phase(snapshot, topic)
-    wanted = False
+    wanted = grows = False
     for number, sight in topic.partitions.items():
         partition = MirrorPartition(link.name, topic.name, target_name, number)
         spec = CopySpec(
@@ -311,10 +331,17 @@ def _plan_topic(
             )
         elif target is None and not link.create_topics:
             command = creation_line(snapshot.target_servers, target_name, shape)
-            made.awaited.append(_await(partition, sight, verdict, command))
+            why = f"the target has no topic {target_name}, and this link creates none (create_topics: false)"
+            made.awaited.append(_await(partition, sight, verdict, why, command))
+        elif lacks is not None and lacks.why is not None and number >= lacks.there:
+            made.awaited.append(_await(partition, sight, verdict, lacks.why, lacks.command))
         else:
             made.copies.append(_copy(spec, sight, verdict))
-            wanted = True
+            wanted, grows = True, grows or (lacks is not None and number >= lacks.there)
+    if grows and lacks is not None:
+        made.growths.append(
+            AddPartitions(link=link.name, topic=target_name, there=lacks.there, to=len(topic.partitions))
+        )
     if wanted and target is None:
         made.creations.append(CreateTopic(link=link.name, topic=target_name, shape=shape))
         gone = gone_since(recorded, target_name)
@@ -338,14 +365,24 @@ def _copy(spec: CopySpec, sight: PartitionSight, verdict: Admitted | None) -> Co
 
 
 def _await(
-    partition: MirrorPartition, sight: PartitionSight, verdict: Admitted | None, command: str
+    partition: MirrorPartition,
+    sight: PartitionSight,
+    verdict: Admitted | None,
+    why: str,
+    command: str | None,
 ) -> AwaitPartition:
     align_to = verdict.align_to if verdict else None
-    return AwaitPartition(partition=partition, goal=sight.source_end, align_to=align_to, command=command)
+    return AwaitPartition(
+        partition=partition, goal=sight.source_end, align_to=align_to, why=why, command=command
+    )
 
 
 def _refuse_topic(
-    snapshot: LinkSnapshot, topic: SourceTopic, target_name: str, target: TargetTopic | None
+    snapshot: LinkSnapshot,
+    topic: SourceTopic,
+    target_name: str,
+    target: TargetTopic | None,
+    lacks: Lacking | None,
 ) -> Refused | None:
     if len(target_name) > TOPIC_NAME_LIMIT:
         return Refused(
@@ -369,7 +406,7 @@ def _refuse_topic(
             source_cluster_id=snapshot.source_cluster_id,
             target_cluster_id=snapshot.target_cluster_id,
             source_partitions=len(topic.partitions),
-            target_partitions=target.partitions if target else len(topic.partitions),
+            target_partitions=target.partitions if target and lacks is None else len(topic.partitions),
             target_config=target.config.effective if target else {},
         )
     )

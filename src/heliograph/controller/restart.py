@@ -55,6 +55,13 @@ class Restart:
             ]
         )
 
+    async def let_go(self, keys: Iterable[MirrorPartition]) -> None:
+        """These are not mirrored any more."""
+        keys = list(keys)
+        await self._keeper.release(keys)
+        self._keeper.forget(keys)
+        self._board.remove(keys)
+
     def refuse(self, refusals: Iterable[RefusePartition]) -> None:
         """These stop; no lane has them."""
         self._board.adopt_again(refusals=refusals)
@@ -73,7 +80,8 @@ class Restart:
         paused = [each for each in todo.paused if each.partition in wanted]
         awaited = [each for each in todo.awaited if each.partition in wanted]
         cleaning = [each for each in todo.cleaning if each.partition in wanted]
-        self._board.adopt_again(copies, refusals, paused, awaited, cleaning)
+        left = [each for each in todo.left if each.partition in wanted]
+        self._board.adopt_again(copies, refusals, paused, awaited, cleaning, left)
         self._keeper.extend(copies, created={creation.topic for creation in todo.creations})
         self._clean([each.partition for each in cleaning])
         if ledger is not None:

@@ -47,6 +47,12 @@ def creation_line(servers: str, topic: str, shape: TargetShape) -> str:
     return " ".join(line)
 
 
+def partitions_line(servers: str, topic: str, partitions: int) -> str:
+    """The command by which an operator adds partitions to it: so many it has then."""
+    line = ["kafka-topics.sh", "--bootstrap-server", servers, "--alter", "--topic", quote(topic)]
+    return " ".join([*line, "--partitions", str(partitions)])
+
+
 def shape_target(
     *,
     topic: str,

@@ -85,6 +85,7 @@ def _settings(document: Document) -> Settings:
         links=tuple(_link(name, section) for name, section in document.links.items()),
         lanes=document.lanes,
         lane_memory_bytes=document.lane_memory,
+        discovery_interval_s=document.discovery_interval,
         spark=SparkSettings(
             master=document.spark.master, conf=document.spark.conf, python=document.spark.python
         ),

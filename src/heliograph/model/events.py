@@ -50,6 +50,8 @@ class Event(StrEnum):
     NOT_CLEANED = "not_cleaned"
     TOPIC_BUILT = "topic_built"
     TOPIC_MISSING = "topic_missing"
+    TOPIC_GONE = "topic_gone"
+    PARTITIONS_ADDED = "partitions_added"
     CLUSTER_AWAY = "cluster_away"
     ACCESS_REFUSED = "access_refused"
     SECRET_CHANGED = "secret_changed"
@@ -86,6 +88,7 @@ _FOR_INFORMATION = frozenset(
         Event.TOPIC_CREATED,
         Event.TOPIC_FILLED,
         Event.TOPIC_BUILT,
+        Event.PARTITIONS_ADDED,
         Event.SECRET_CHANGED,
         Event.COMMAND,
         Event.PAUSED,

@@ -14,6 +14,7 @@ from heliograph.model.link import Link
 
 MIB = 1024 * 1024
 DEFAULT_LANE_MEMORY_BYTES = 64 * MIB
+DEFAULT_DISCOVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +40,15 @@ class Caution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """`clusters` maps a cluster's name to its Kafka client properties; `lanes` None is auto. `cautions`: what was found
-    when they were read; whatever uses them tells it."""
+    """`clusters` maps a cluster's name to its Kafka client properties; `lanes` None is auto.
+    `discovery_interval_s`: how often clusters are looked at for topics that came, grew or went. `cautions`: what was
+    found when they were read; whatever uses them tells it."""
 
     clusters: Mapping[str, Mapping[str, str]] = field(repr=False, hash=False)
     links: tuple[Link, ...]
     lanes: int | None = None
     lane_memory_bytes: int = DEFAULT_LANE_MEMORY_BYTES
+    discovery_interval_s: float = DEFAULT_DISCOVERY_S
     spark: SparkSettings = field(default_factory=SparkSettings)
     cautions: tuple[Caution, ...] = ()
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from heliograph.cluster.grants import Right
 from heliograph.cluster.own_topics import OwnTopics
+from heliograph.controller import active_link
 from heliograph.controller.act import create
 from heliograph.controller.ledger_word import Answer
 from heliograph.controller.plan import plan
@@ -17,12 +19,13 @@ from heliograph.lab.cluster import LabCluster
 from heliograph.model.command import Outcome, Wish
 from heliograph.model.ledger import OWN_TOPICS
 from heliograph.model.settings import Settings
+from heliograph.model.states import PartitionState, StopReason
 from tests.support.guarded_cluster import Guarded, on_topic, pasted
 from tests.support.operator import Operator
 from tests.support.plain_mirror import settings_for
 from tests.support.plain_run import plain_run
 from tests.support.records import mixed_records
-from tests.support.topics import create_topic, delete_records, set_config
+from tests.support.topics import add_partitions, create_topic, delete_records, set_config
 from tests.support.transactions import TransactionalWriter
 from tests.support.workload import produce_records
 
@@ -31,6 +34,9 @@ from .cases import (
     BUILT,
     CASES,
     CUT,
+    GROWING,
+    GROWN,
+    GROWTH,
     GUARDED_SOURCE,
     HANGING,
     NEW,
@@ -39,6 +45,7 @@ from .cases import (
     REMIRRORING,
     RUNNING,
     THERE,
+    WHILE_GROWING,
     Case,
 )
 from .looks import LINK, Seen, Sides, connected
@@ -50,7 +57,10 @@ MOST_PASTES = 3  # a right may show only when another one is there
 
 
 def test_every_right_in_the_table_has_a_case_and_no_other() -> None:
-    covered = {(REMIRROR, "target"): {grant.right for grant in REMIRRORING}}
+    covered = {
+        (REMIRROR, "target"): {grant.right for grant in REMIRRORING},
+        (GROWTH, "target"): {grant.right for grant in GROWN},
+    }
     for case in CASES:
         covered.setdefault((case.purpose, case.cluster), set()).update(case.rights)
     assert covered == {key: row.rights for key, row in TABLE.items()}
@@ -67,9 +77,11 @@ class Scene:
         }
 
     @property
-    def of_run(self) -> Settings:
-        sides = self._sides["target"]
-        return settings_for(sides.source, sides.target, [AGAIN])
+    def source(self) -> str:
+        return self._sides["target"].source
+
+    def of(self, topic: str) -> Settings:
+        return settings_for(self.source, self._sides["target"].target, [topic])
 
     def look(self, case: Case) -> Seen | None:
         async def looked() -> Seen | None:
@@ -79,7 +91,7 @@ class Scene:
 
     def make(self) -> None:
         source, target = self._sides["target"].source, self._sides["target"].target
-        for topic in (THERE, NEW, CUT, AGAIN):
+        for topic in (THERE, NEW, CUT, AGAIN, GROWING):
             create_topic(source, topic)
             _produce(source, topic)
         delete_records(source, CUT, 0, before_offset=40)
@@ -167,7 +179,7 @@ async def test_a_run_that_may_not_delete_or_create_a_topic_refuses_to_mirror_it_
     await asyncio.to_thread(scene.set_own_topics, there=True)
     # The run makes the topic: of one that was there it would wait for a minute, until nothing can be on its way to it.
     scene.guarded.only(RUNNING, on_topic(AGAIN, Right.CREATE))
-    async with plain_run(scene.of_run) as run, connected(scene.of_run) as clusters:
+    async with plain_run(scene.of(AGAIN)) as run, connected(scene.of(AGAIN)) as clusters:
         await run.caught_up()
         source_id = clusters.source(LINK).metadata.cluster_id
         operator = Operator(clusters.target(LINK), source_id, AGAIN)
@@ -187,3 +199,24 @@ async def test_a_run_that_may_not_delete_or_create_a_topic_refuses_to_mirror_it_
         refused = await answer()
         assert (refused.outcome, "could be deleted, but not created" in refused.message) == (REFUSED, True)
         assert pasted(refused.hint) == on_topic(AGAIN, Right.CREATE)  # what was enough before
+
+
+@pytest.mark.kafka
+async def test_a_run_that_may_not_add_partitions_stops_the_new_ones_alone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(active_link, "AGAIN_S", 1.0)
+    await asyncio.to_thread(scene.set_own_topics, there=True)
+    scene.guarded.only(WHILE_GROWING)
+    async with plain_run(replace(scene.of(GROWING), discovery_interval_s=0.5)) as run:
+        await run.caught_up()
+        await asyncio.to_thread(add_partitions, scene.source, GROWING, 2)
+        await run.until(lambda run: [row.state for row in run.rows].count(PartitionState.STOPPED) == 1)
+        (stopped,) = (row for row in run.rows if row.state is PartitionState.STOPPED)
+        assert (stopped.partition.partition, stopped.reason) == (1, StopReason.PARTITIONS)
+        assert TABLE[GROWTH, "target"].without is Without.LESS
+        given = pasted(stopped.hint or "")
+        assert given == GROWN
+        scene.guarded.allow(given)
+        await run.caught_up()
+        assert len(run.rows) == 2

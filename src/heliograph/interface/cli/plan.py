@@ -109,7 +109,7 @@ def document_of(
             "backlog": seen.get("backlog"),
             "policy": policy_of[partition.link](partition.source_topic).texts(),
             "refused": refused.message if refused else None,
-            "pending": awaited.message if awaited else None,
+            "pending": awaited.why if awaited else None,
             "paused": paused.words if paused else None,
             "build": str(build) if build else None,
             "hint": hint,

@@ -46,6 +46,9 @@ lanes: auto
 # Buffers of one lane, 8MB to 4GB.
 # lane_memory: 64MB
 
+# How often both clusters are looked at for topics that came, grew or went: 500ms to 1h.
+# discovery_interval: 5s
+
 spark:
   master: "local[*]"
   # On a cluster, ship what `heliograph pack` made: the lanes then run the interpreter in it.

@@ -15,6 +15,7 @@ from heliograph.interface.config.value_types import (
     ClusterProperties,
     CommasOrList,
     Flag,
+    Interval,
     LaneMemory,
     Lanes,
     LinkProperties,
@@ -28,10 +29,10 @@ from heliograph.interface.config.value_types import (
     Start,
     Version,
 )
-from heliograph.model.settings import DEFAULT_LANE_MEMORY_BYTES
+from heliograph.model.settings import DEFAULT_DISCOVERY_S, DEFAULT_LANE_MEMORY_BYTES
 
 # Keys that the format reserves; they become fields when they work.
-RESERVED = frozenset({"discovery_interval", "listen"})
+RESERVED = frozenset({"listen"})
 RESERVED_IN_LINKS = frozenset({"on_source_delete", "topic_configs", "replication_factor"})
 
 # How a link copies (model/policy.py). Only what is done today is accepted.
@@ -108,4 +109,5 @@ class Document(_Section):
     links: dict[Name, LinkSection] = Field(min_length=1)
     lanes: Lanes = Field(default=None, json_schema_extra={"default": "auto"})
     lane_memory: LaneMemory = Field(default=DEFAULT_LANE_MEMORY_BYTES, json_schema_extra={"default": "64MB"})
+    discovery_interval: Interval = Field(default=DEFAULT_DISCOVERY_S, json_schema_extra={"default": "5s"})
     spark: SparkSection = SparkSection()

@@ -31,6 +31,10 @@ LANES = range(1, 1_000_000)
 LANE_MEMORY_BYTES = range(8 * MIB, 4096 * MIB + 1)
 
 _SIZE = re.compile(r"(\d{1,12})\s*([KMG]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
+# A look costs each cluster an answer with all of its topics; what is noticed later than in an hour is not followed.
+INTERVAL_S = (0.5, 3600.0)
+_DURATION = re.compile(r"(\d{1,9})\s*(ms|s|m|h)", re.ASCII)
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _UNITS = {"": 1, "K": 1024, "M": MIB, "G": 1024 * MIB}
 
 
@@ -97,6 +101,16 @@ def _size(value: Any) -> int:
     return size_bytes
 
 
+def _interval(value: Any) -> float:
+    found = _DURATION.fullmatch(str(value))
+    if found is None:
+        raise ValueError(f"{value!r} is not a time like 5s, 500ms or 2m")
+    seconds = int(found[1]) * _SECONDS[found[2]]
+    if not INTERVAL_S[0] <= seconds <= INTERVAL_S[1]:
+        raise ValueError(f"{value!r} is not between 500ms and 1h")
+    return seconds
+
+
 def _version(value: Any) -> int:
     if str(value) != "1":
         raise ValueError(f"{value!r} is not a version of this format; 1 is the only one")
@@ -140,6 +154,9 @@ Lanes = Annotated[
 ]
 LaneMemory = Annotated[
     int, BeforeValidator(_size), WithJsonSchema({"type": "string", "pattern": "^[0-9]+ ?[KMG]?B$"})
+]
+Interval = Annotated[
+    float, BeforeValidator(_interval), WithJsonSchema({"type": "string", "pattern": "^[0-9]+ ?(ms|s|m|h)$"})
 ]
 Version = Annotated[int, BeforeValidator(_version), WithJsonSchema({"const": 1})]
 _TEXT_SCHEMA = {"type": ["string", "number", "boolean"]}

@@ -1,0 +1,142 @@
+"""Topics that come, grow and go while a mirror runs are followed from their first record; nothing else is touched."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from heliograph.lab.cluster import LabCluster
+from heliograph.model.states import PartitionState, StopReason
+from tests.support.judge import assert_identical
+from tests.support.plain_mirror import settings_for
+from tests.support.plain_run import PlainRun, plain_run
+from tests.support.topics import (
+    add_partitions,
+    create_topic,
+    create_topic_by_line,
+    delete_topic,
+    partition_count,
+)
+from tests.support.workload import produce_mixed
+
+pytestmark = pytest.mark.kafka
+FOLLOWED_S = 15.0
+
+
+class Scene:
+    """Topics that begin with `stem`, on a source and a target."""
+
+    def __init__(self, source: LabCluster, target: LabCluster, stem: str) -> None:
+        self.source, self.target = source.bootstrap_servers, target.bootstrap_servers
+        self.stem = stem
+        self.settings = settings_for(self.source, self.target, [f"{stem}[.].*"])
+
+    def topic(self, name: str) -> str:
+        return f"{self.stem}.{name}"
+
+    async def create(self, name: str, partitions: int = 1, records: int = 60) -> str:
+        topic = self.topic(name)
+        await asyncio.to_thread(create_topic, self.source, topic, partitions)
+        await self.produce(topic, records)
+        return topic
+
+    async def produce(self, topic: str, records: int, seed: int = 0) -> None:
+        await asyncio.to_thread(lambda: produce_mixed(self.source, topic, count=records, seed=seed))
+
+    async def grow(self, topic: str, partitions: int) -> None:
+        await asyncio.to_thread(add_partitions, self.source, topic, partitions)
+
+    async def identical(self, *topics: str, records: int) -> None:
+        await asyncio.to_thread(lambda: assert_identical(self.source, self.target, topics, records=records))
+
+
+@pytest.fixture
+def scene(
+    source_cluster: LabCluster, target_cluster: LabCluster, unique_topic: Callable[[str], str]
+) -> Scene:
+    return Scene(source_cluster, target_cluster, unique_topic("in-step"))
+
+
+def is_copied(topic: str, partitions: int) -> Callable[[PlainRun], bool]:
+    def look(run: PlainRun) -> bool:
+        rows = [row for row in run.rows if row.partition.source_topic == topic]
+        return len(rows) == partitions and {row.state for row in rows} == {PartitionState.CAUGHT_UP}
+
+    return look
+
+
+def without(topic: str) -> Callable[[PlainRun], bool]:
+    return lambda run: all(row.partition.source_topic != topic for row in run.rows)
+
+
+async def test_topics_that_come_grow_and_go_are_followed_while_others_stay_on_their_lanes(
+    scene: Scene,
+) -> None:
+    calm, growing = await scene.create("calm", 2), await scene.create("growing", 1)
+    going = await scene.create("going", 1)
+    async with plain_run(scene.settings) as run:
+        await run.caught_up()
+        told = run.mirror.outbox.counts
+        coming = await scene.create("coming", 3)
+        await scene.grow(growing, 3)
+        await scene.produce(growing, 90, seed=1)
+        await asyncio.to_thread(delete_topic, scene.source, going)
+        await run.until(is_copied(coming, 3), FOLLOWED_S)
+        await run.until(is_copied(growing, 3), FOLLOWED_S)
+        await run.until(without(going), FOLLOWED_S)
+        await scene.produce(calm, 30, seed=2)
+        await run.caught_up()
+        await scene.identical(calm, growing, coming, records=90 + 150 + 60)
+        counts = {str(code): count for code, count in told.items()}
+        assert (counts["topic_created"], counts["partitions_added"], counts["topic_gone"]) == (4, 1, 1)
+        assert not {"raced", "unsettled", "target_truncated"} & counts.keys()
+        assert partition_count(scene.target, going) == 1  # kept
+
+
+async def test_a_driver_that_is_killed_right_after_a_change_leaves_it_to_the_next_one(scene: Scene) -> None:
+    growing = await scene.create("growing", 1)
+    async with plain_run(scene.settings) as run:
+        await run.caught_up()
+        coming = await scene.create("coming", 2)
+        await scene.grow(growing, 2)
+        await scene.produce(growing, 40, seed=1)
+        await run.until(lambda run: bool(run.codes.count("partitions_added")), FOLLOWED_S)
+        await run.kill()
+    async with plain_run(scene.settings) as run:
+        await run.until(is_copied(coming, 2))
+        await run.until(is_copied(growing, 2))
+        await scene.grow(growing, 3)
+        await scene.produce(growing, 30, seed=2)
+        await run.until(is_copied(growing, 3), FOLLOWED_S)
+    await scene.identical(coming, growing, records=60 + 130)
+
+
+async def test_a_source_topic_that_is_made_again_stops_as_recreated(scene: Scene) -> None:
+    topic = await scene.create("again", 1)
+    async with plain_run(replace(scene.settings, discovery_interval_s=0.5)) as run:
+        await run.caught_up()
+        await asyncio.to_thread(delete_topic, scene.source, topic)
+        await run.until(without(topic), FOLLOWED_S)
+        await scene.create("again", 1)
+        await run.until(lambda run: [row.reason for row in run.rows] == [StopReason.RECREATED], FOLLOWED_S)
+
+
+async def test_what_an_operator_makes_on_the_target_is_found_while_the_mirror_runs(scene: Scene) -> None:
+    link = replace(scene.settings.links[0], create_topics=False)
+    there = await scene.create("there", 1)
+    await asyncio.to_thread(create_topic, scene.target, there)
+    async with plain_run(replace(scene.settings, links=(link,), discovery_interval_s=0.5)) as run:
+        await run.caught_up()
+        coming = await scene.create("coming", 2)
+        await scene.grow(there, 2)
+        await run.until(lambda run: sum(row.awaits_topic for row in run.rows) == 3, FOLLOWED_S)
+        lines = {row.partition.source_topic: row.hint or "" for row in run.rows if row.awaits_topic}
+        await asyncio.to_thread(create_topic_by_line, lines[coming])
+        assert "--alter" in lines[there]
+        await asyncio.to_thread(add_partitions, scene.target, there, 2)
+        await run.until(is_copied(coming, 2), FOLLOWED_S)
+        await run.until(is_copied(there, 2), FOLLOWED_S)
+    await scene.identical(coming, there, records=120)
