@@ -79,7 +79,6 @@ async def test_topics_that_come_grow_and_go_are_followed_while_others_stay_on_th
     going = await scene.create("going", 1)
     async with plain_run(scene.settings) as run:
         await run.caught_up()
-        told = run.mirror.outbox.counts
         coming = await scene.create("coming", 3)
         await scene.grow(growing, 3)
         await scene.produce(growing, 90, seed=1)
@@ -90,7 +89,7 @@ async def test_topics_that_come_grow_and_go_are_followed_while_others_stay_on_th
         await scene.produce(calm, 30, seed=2)
         await run.caught_up()
         await scene.identical(calm, growing, coming, records=90 + 150 + 60)
-        counts = {str(code): count for code, count in told.items()}
+        counts = {str(code): count for code, count in run.mirror.outbox.counts.items()}
         assert (counts["topic_created"], counts["partitions_added"], counts["topic_gone"]) == (4, 1, 1)
         assert not {"raced", "unsettled", "target_truncated"} & counts.keys()
         assert partition_count(scene.target, going) == 1  # kept
