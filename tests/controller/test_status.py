@@ -70,6 +70,7 @@ LINK_KEYS = {
     "bound_by",
     "error",
     "hint",
+    "summary",
     "partitions",
 }
 PARTITION_KEYS = {

@@ -1,4 +1,4 @@
-"""docs/COMMANDS.md has every command of `heliograph topics` with every option, and no other."""
+"""docs/COMMANDS.md has `plan`, `status` and every command of `heliograph topics`, with every option, and no other."""
 
 from __future__ import annotations
 
@@ -11,14 +11,23 @@ import typer
 
 from heliograph.interface.cli import main as cli
 from heliograph.interface.cli import topics
+from heliograph.interface.cli.row_table import ROWS_SHOWN
 from heliograph.model.admission import MOST_LOST_OFFSETS
 from heliograph.operations.answers import ALL_S, FIRST_ANSWER_S
+from tests.controller.test_action_document import ALL, encoded
 
 PAGE = (Path(__file__).parents[2] / "docs" / "COMMANDS.md").read_text(encoding="utf-8")
 HEAD, *SECTIONS = re.split(r"^## ", PAGE, flags=re.M)
 SECTION_OF = {title: body for title, _, body in (each.partition("\n") for each in SECTIONS)}
 GROUP: Any = typer.main.get_command(topics.app)
 COMMANDS: dict[str, Any] = GROUP.commands
+TOP: Any = typer.main.get_command(cli.app)
+LISTING: dict[str, Any] = {
+    "list": COMMANDS["list"],
+    **{name: TOP.commands[name] for name in ("plan", "status")},
+}
+ANY_SIZE = "Output at any size"
+ENCODED = [encoded(action) for action in ALL.actions]
 
 
 def options_of(command: Any) -> set[str]:
@@ -33,14 +42,33 @@ def documented(text: str) -> set[str]:
 
 
 def test_every_command_has_a_section_and_an_example() -> None:
-    assert set(SECTION_OF) - {"Rights"} == set(COMMANDS)
+    assert set(SECTION_OF) - {"Rights", ANY_SIZE} == set(COMMANDS) | set(LISTING)
     for name in COMMANDS:
         assert f"heliograph topics {name} " in HEAD
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in LISTING])
 def test_every_option_of_a_command_is_documented_and_no_other(name: str) -> None:
     assert documented(HEAD) | documented(SECTION_OF[name]) == options_of(COMMANDS[name])
+
+
+@pytest.mark.parametrize("name", LISTING)
+def test_what_lists_partitions_has_the_options_of_all_that_do_so(name: str) -> None:
+    shared = documented(HEAD) | documented(SECTION_OF[ANY_SIZE])
+    assert shared | documented(SECTION_OF[name]) == options_of(LISTING[name])
+
+
+def test_every_kind_of_action_is_documented_with_its_values_and_no_other() -> None:
+    rows = re.findall(r"^\| `([a-z]+_[a-z]+)` \| .+ \| (.+) \|$", SECTION_OF["plan"], re.M)
+    told = {kind: set(re.findall(r"`([a-z_]+)`", values)) for kind, values in rows}
+    shared = set(re.findall(r"`([a-z_]+)`", re.findall(r"^Each has .+?\.$", SECTION_OF["plan"], re.M)[0]))
+    assert set(told) == {each["action"] for each in ENCODED}
+    for each in ENCODED:
+        assert told[each["action"]] == set(each) - shared - {"action"}
+
+
+def test_the_rows_that_are_shown_are_as_many_as_the_page_says() -> None:
+    assert f"at most {ROWS_SHOWN} rows" in PAGE
 
 
 def test_the_numbers_are_those_of_the_code() -> None:

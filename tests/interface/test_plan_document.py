@@ -11,7 +11,8 @@ from rich.console import Console
 from heliograph.cluster.grants import Right
 from heliograph.controller.gap_filling import GapFilling, GapWay
 from heliograph.controller.plan import plan
-from heliograph.interface.cli.plan import document_of, table_of
+from heliograph.controller.plan_document import plan_document
+from heliograph.interface.cli.plan_table import table_of
 from heliograph.model.events import Event
 from heliograph.model.fill_rate import FillRate
 from heliograph.model.fill_way import FillWay
@@ -37,7 +38,7 @@ def shown(link: Link) -> tuple[dict[str, dict[str, str]], str]:
     """By topic the policy in JSON, and the table. Topic `refused` has 3 partitions on the target."""
     topics = [source_topic(name) for name in ("orders", "payments", "refused")]
     seen = snapshot(*topics, link=link, targets=[target_topic("refused", partitions=3)])
-    document = document_of(plan([seen]), [link], {link.name: BY_MARKERS})
+    document = plan_document(plan([seen]), [link], {link.name: BY_MARKERS})
     return {row["source_topic"]: row["policy"] for row in document["partitions"]}, table_text(document)
 
 
@@ -49,7 +50,7 @@ def test_json_has_the_whole_policy_of_every_partition_also_of_refused_ones() -> 
 
 def test_a_refused_topic_is_shown_with_the_command_that_mirrors_it_again() -> None:
     seen = snapshot(source_topic("more"), targets=[target_topic("more", partitions=3)])
-    document = document_of(plan([seen]), [LINK], {LINK.name: BY_MARKERS})
+    document = plan_document(plan([seen]), [LINK], {LINK.name: BY_MARKERS})
     assert {row["hint"].rpartition(": ")[2] for row in document["partitions"]} == {
         "heliograph topics remirror sf-to-nyc more"
     }
@@ -57,7 +58,7 @@ def test_a_refused_topic_is_shown_with_the_command_that_mirrors_it_again() -> No
 
 def test_a_topic_that_an_operator_is_to_create_is_shown_with_the_line_that_does_it() -> None:
     link = replace(LINK, create_topics=False)
-    document = document_of(plan([snapshot(source_topic(), link=link)]), [link], {link.name: BY_MARKERS})
+    document = plan_document(plan([snapshot(source_topic(), link=link)]), [link], {link.name: BY_MARKERS})
     (row,) = document["partitions"]
     assert document["create"] == []
     assert (row["refused"], row["next_offset"], row["backlog"]) == (None, 0, 100)
@@ -112,7 +113,7 @@ def test_the_table_has_a_column_of_policies_only_where_one_is_not_the_default() 
     ],
 )
 def test_every_link_says_how_its_gaps_will_be_filled(filling: GapFilling, text: str) -> None:
-    document = document_of(plan([snapshot(source_topic())]), [LINK], {LINK.name: filling})
+    document = plan_document(plan([snapshot(source_topic())]), [LINK], {LINK.name: filling})
     (link,) = document["links"]
     assert (link["link"], link["source"], link["target"]) == ("sf-to-nyc", "sf", "nyc")
     granted = filling.granted.name if filling.granted else None
@@ -126,7 +127,7 @@ def test_every_link_says_how_its_gaps_will_be_filled(filling: GapFilling, text: 
 
 def test_a_partition_that_is_aligned_says_to_where_and_counts_no_fillers() -> None:
     topic = source_topic(sights=[source_sight(12_345, 12_400), source_sight(0, 7)])
-    document = document_of(plan([snapshot(topic)]), [LINK], {LINK.name: BY_MARKERS})
+    document = plan_document(plan([snapshot(topic)]), [LINK], {LINK.name: BY_MARKERS})
     first, second = document["partitions"]
     assert (first["align_to"], first["next_offset"], first["backlog"]) == (12_345, 0, 55)
     assert (second["align_to"], second["backlog"]) == (None, 7)
@@ -139,5 +140,5 @@ def test_a_partition_that_is_aligned_says_to_where_and_counts_no_fillers() -> No
 def test_what_the_config_protects_too_little_comes_first_among_the_warnings() -> None:
     caution = Caution(code=Event.INSECURE, message="hosts are not checked", hint="check them")
     planned = replace(plan([snapshot(source_topic())]), warnings=("another",))
-    document = document_of(planned, [LINK], {LINK.name: BY_MARKERS}, [caution])
+    document = plan_document(planned, [LINK], {LINK.name: BY_MARKERS}, [caution])
     assert document["warnings"] == ["hosts are not checked (hint: check them)", "another"]

@@ -238,14 +238,16 @@ def test_the_list_begins_with_a_summary_and_shows_fifty_rows(
     assert run("list") == 0
     printed = capsys.readouterr()
     lines = printed.out.splitlines()
-    assert lines[0] == "link sf-to-nyc: 1 paused, 1 stopped, 58 unknown"
-    assert lines[-1] == "10 more: --all-rows, or --state, --code and --topic for some of them"
+    assert lines[0] == (
+        "link sf-to-nyc: 1 stopped (lag not known), 58 unknown (lag not known), 1 paused (lag not known)"
+    )
+    assert lines[-1] == "10 more: --all"
     rows = [line for line in lines if "sf-to-nyc │" in line]
     assert len(rows) == 50
     assert "why: lost; do" in rows[0]
     assert "pause asked by ann@desk at 2026-03-01T12:00:00.000+00:00, not read by a mirror yet" in rows[1]
     assert "warning: the ledger cannot be read" in printed.err
-    assert run("list", "--all-rows") == 0
+    assert run("list", "--all") == 0
     assert "more:" not in capsys.readouterr().out
     assert run("list", "--json", "--state", "stopped") == 0
     (link,) = json.loads(capsys.readouterr().out)["links"]

@@ -45,6 +45,11 @@ def test_plan_and_status_tell_what_is_and_what_would_be(
     assert planned["create"][0]["partitions"] == 2
     assert planned["create"][0]["configs"]["retention.ms"] == "7654321"
     assert [p["backlog"] for p in planned["partitions"]] == [30, 0]
+    assert [(each["action"], each["to_do"]) for each in planned["actions"]] == [
+        ("create_topic", True),
+        ("copy_partition", True),
+        ("copy_partition", False),  # it holds nothing
+    ]
 
     before = ask("status", config, "--json")["links"][0]
     assert (before["state"], before["lag_records"]) == ("unknown", 30)
@@ -64,7 +69,14 @@ def test_plan_and_status_tell_what_is_and_what_would_be(
         30,
     )
     assert (first["lag_records"], first["state"], first["lane"]) == (5, "unknown", None)
-    assert ask("plan", config, "--check", "--json")["create"] == []
+    in_step = ask("plan", config, "--check", "--json")
+    assert (in_step["to_do"], in_step["create"]) == (False, [])
+    assert [(each["action"], each["lag_records"]) for each in in_step["actions"]] == [
+        ("copy_partition", 5),
+        ("copy_partition", 0),
+    ]
+    (lagging,) = ask("status", config, "--topic", topic, "--lagging", "--json")["links"][0]["partitions"]
+    assert (lagging["partition"], lagging["lag_records"]) == (0, 5)
 
 
 def test_a_topic_that_is_not_to_be_created_waits_for_the_operator_who_pastes_its_line(

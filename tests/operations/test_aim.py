@@ -7,7 +7,7 @@ import pytest
 from heliograph.model.errors import UsageError
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
-from heliograph.operations.aim import Aim, take_aim
+from heliograph.operations.aim import Aim, aim_at_list, take_aim, topic_filters
 
 SF = Link(name="sf-to-nyc", source="sf", target="nyc", topics=(r"orders.*", "a.b"), exclude=("orders-old",))
 NYC = Link(name="nyc-to-sf", source="nyc", target="sf", topics=(".*",))
@@ -63,3 +63,36 @@ def test_only_what_is_named_is_read_from_the_clusters() -> None:
         False,
     ]
     assert take_aim([SF], [], everything=True).narrowed is SF
+
+
+# -- filters
+
+
+def test_a_filter_is_a_name_that_is_mirrored_or_any_regular_expression() -> None:
+    named, numbered, matched = topic_filters([SF], ["a.b", "orders:0,3", "pay.*:7"])
+    assert (named.pattern, named.partitions) == ("a.b", None)
+    assert (numbered.pattern, numbered.partitions) == ("orders", frozenset({0, 3}))
+    assert (matched.pattern, matched.partitions) == ("pay.*", frozenset({7}))
+    assert [each.pattern for each in topic_filters([SF], ["(?:a|b)c"])] == ["(?:a|b)c"]
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("payments", "does not mirror topic payments"),
+        ("orders:x", "is no topic"),
+        ("orders.*:", "is no topic"),
+        ("", "is no topic"),
+        ("orders[", "bad regular expression"),
+    ],
+)
+def test_a_filter_that_cannot_keep_anything_is_refused(word: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        topic_filters([SF], [word])
+
+
+def test_words_of_a_list_name_a_link_and_topics_and_filters_match() -> None:
+    links, filters = aim_at_list([SF, NYC], ["sf-to-nyc", "orders:1"], ["a.*"])
+    assert list(links) == [SF]
+    assert [(each.pattern, each.partitions) for each in filters] == [("orders", {1}), ("a.*", None)]
+    assert aim_at_list([SF, NYC], []) == ([SF, NYC], ())

@@ -14,13 +14,13 @@ from heliograph.controller.snapshot import PartitionSight
 from heliograph.model.command import Wish
 from heliograph.model.errors import UsageError
 from heliograph.model.ledger import WHOLE_TOPIC, LedgerState, Row, RowKind, RowName
+from heliograph.model.partition_filter import PartitionFilter
 from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.operations import deciding
 from heliograph.operations.aim import take_aim
 from heliograph.operations.copying import duration, retention_warning
 from heliograph.operations.decision import CommandLine, Decision
-from heliograph.operations.listing import Filter
 from heliograph.operations.looking import LinkView
 from heliograph.operations.views import Retention, TopicTrace
 from tests.controller.observed import LINK, SF_ID, partition, snapshot, source_topic, span, target_topic
@@ -34,16 +34,16 @@ FINE = sight((0, 100), (0, 90))
 
 
 def pause(seen: LinkView, *words: str) -> Decision:
-    return deciding.pause(take_aim([LINK], words or ["orders"]), seen, Filter())
+    return deciding.pause(take_aim([LINK], words or ["orders"]), seen, PartitionFilter())
 
 
 def resume(seen: LinkView, *words: str, accepts_loss: bool = False, **filters: Any) -> Decision:
     aim = take_aim([LINK], words, everything=not words)
-    return deciding.resume(aim, seen, Filter(**filters), accepts_loss=accepts_loss, line=LINE)
+    return deciding.resume(aim, seen, PartitionFilter(**filters), accepts_loss=accepts_loss, line=LINE)
 
 
 def remirror(seen: LinkView) -> Decision:
-    return deciding.remirror(take_aim([LINK], ["orders"]), seen, Filter())
+    return deciding.remirror(take_aim([LINK], ["orders"]), seen, PartitionFilter())
 
 
 # -- pause
@@ -298,7 +298,7 @@ def test_groups_configs_and_further_partitions_are_shown() -> None:
 def test_a_topic_that_is_not_on_both_sides_is_not_mirrored_again() -> None:
     absent = remirror(look(PartitionSight(source=span(0, 9), source_end=9), has_target=False))
     assert "has no topic orders: there is nothing to delete" in absent.refusals[0].message
-    gone = deciding.remirror(take_aim([LINK], ["gone"]), look(FINE), Filter())
+    gone = deciding.remirror(take_aim([LINK], ["gone"]), look(FINE), PartitionFilter())
     assert "has no topic gone" in gone.refusals[0].message
     unseen = PartitionSight(source=None, source_end=None, target=span(0, 5), unreadable="no leader")
     assert "orders:0: no leader" in remirror(look(unseen)).refusals[0].message
@@ -308,23 +308,25 @@ def test_a_topic_of_heliographs_own_is_never_deleted() -> None:
     odd = replace(LINK, naming="__heliograph_{topic}")
     seen = snapshot(source_topic("ledger", [FINE]), link=odd, targets=[target_topic("__heliograph_ledger")])
     aim = take_aim([odd], ["ledger"])
-    decision = deciding.remirror(aim, look(FINE, snapshot_of=seen, told=None), Filter())
+    decision = deciding.remirror(aim, look(FINE, snapshot_of=seen, told=None), PartitionFilter())
     assert "it is never deleted" in decision.refusals[0].message
 
 
 def test_whole_topics_are_chosen_by_the_state_and_code_of_their_partitions() -> None:
     seen = look(FINE, FINE, rows=[stop_row(1, "foreign")])
     everything = take_aim([LINK], [], everything=True)
-    assert deciding.topics_kept(everything, seen, Filter()) == ["orders"]
-    assert deciding.topics_kept(everything, seen, Filter(codes={"foreign"})) == ["orders"]
-    assert deciding.topics_kept(everything, seen, Filter(codes={"lost"})) == []
-    assert deciding.topics_kept(take_aim([LINK], ["orders"]), seen, Filter()) == ["orders"]
+    assert deciding.topics_kept(everything, seen, PartitionFilter()) == ["orders"]
+    assert deciding.topics_kept(everything, seen, PartitionFilter(codes={"foreign"})) == ["orders"]
+    assert deciding.topics_kept(everything, seen, PartitionFilter(codes={"lost"})) == []
+    assert deciding.topics_kept(take_aim([LINK], ["orders"]), seen, PartitionFilter()) == ["orders"]
     absent = look(PartitionSight(source=span(0, 9), source_end=9), has_target=False)
-    assert deciding.topics_kept(everything, absent, Filter()) == []  # there is nothing to mirror again
+    assert (
+        deciding.topics_kept(everything, absent, PartitionFilter()) == []
+    )  # there is nothing to mirror again
 
 
 def test_what_was_resumed_since_it_was_chosen_is_not_mirrored_again() -> None:
-    foreign, everything = Filter(codes={"foreign"}), take_aim([LINK], [], everything=True)
+    foreign, everything = PartitionFilter(codes={"foreign"}), take_aim([LINK], [], everything=True)
     first, second = look(FINE, rows=[stop_row(0, "foreign")]), look(FINE)
     assert deciding.topics_kept(everything, first, foreign) == ["orders"]
     assert deciding.remirror(everything, second, foreign).drafts == ()

@@ -7,11 +7,12 @@ from typing import Any
 
 from heliograph.model.command import Outcome, Wish
 from heliograph.model.ledger import Row, RowKind, RowName
+from heliograph.model.partition_filter import PartitionFilter
 from heliograph.model.states import PartitionState
-from heliograph.operations.aim import parse_topics
-from heliograph.operations.listing import Filter, list_document
+from heliograph.operations.aim import topic_filters
+from heliograph.operations.listing import list_document
 from heliograph.operations.looking import LinkView
-from tests.controller.observed import SF_ID
+from tests.controller.observed import LINK, SF_ID
 
 from .scene import NOW, look, sight, stop_row, wished
 
@@ -32,7 +33,7 @@ def five() -> LinkView:
 
 
 def listed(seen: LinkView, **filters: Any) -> Any:
-    made = list_document([(seen.status, seen.partitions)], Filter(**filters), NOW)
+    made = list_document([(seen.status, seen.partitions)], PartitionFilter(**filters), NOW)
     return json.loads(json.dumps(made))["links"][0]
 
 
@@ -71,5 +72,19 @@ def test_filters_keep_what_was_asked_for() -> None:
 
     assert numbers(states={PartitionState.STOPPED, PartitionState.PAUSED}) == [1, 3]
     assert numbers(codes={"lost"}) == [1]
-    assert numbers(topics=parse_topics(["orders:0,3"])) == [3, 0]
-    assert numbers(topics=parse_topics(["others"])) == []
+    assert numbers(topics=topic_filters([LINK], ["orders:0,3"])) == [3, 0]
+    assert numbers(topics=topic_filters([LINK], ["others"])) == []
+
+
+def test_what_is_said_of_a_link_is_of_all_partitions_that_were_asked_for() -> None:
+    link = listed(five(), states={PartitionState.STOPPED})
+    assert link["states"] == {"copying": 1, "paused": 1, "stopped": 1, "unknown": 2}
+    assert [(each["state"], each["partitions"]) for each in link["summary"]] == [
+        ("stopped", 1),
+        ("unknown", 2),
+        ("paused", 1),
+        ("copying", 1),
+    ]
+    one = listed(five(), topics=topic_filters([LINK], ["orders:4"]))
+    assert one["summary"] == [{"state": "copying", "partitions": 1, "lag_records": 95}]
+    assert [row["partition"] for row in listed(five(), lagging=True)["partitions"]] == [1, 3, 4, 0, 2]

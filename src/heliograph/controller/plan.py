@@ -123,12 +123,13 @@ class AwaitPartition:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PausePartition:
     """An operator wants that it is not copied, or it waits for its topic to be made anew. Offsets as in
-    `CopyPartition`; `words` say by whose wish."""
+    `CopyPartition`; `words` say by whose wish. `anew`: its topic is to be deleted and mirrored anew."""
 
     partition: MirrorPartition
     next_offset: int | None
     goal: int | None
     words: str
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +140,14 @@ class CleanPartition:
     next_offset: int | None
     goal: int | None
 
+
+# One thing that a run does, or leaves. Whoever handles all kinds does so in a match that ends with `assert_never`: mypy
+# then finds every place that a new kind has to be added to.
+TopicAction = CreateTopic | AddPartitions
+PartitionAction = (
+    CopyPartition | AwaitPartition | PausePartition | CleanPartition | LeavePartition | RefusePartition
+)
+Action = TopicAction | PartitionAction
 
 HeldBy = Callable[[Link, str], Holder | None]
 RecordedOf = Callable[[LinkSnapshot], Recorded]
@@ -155,6 +164,20 @@ class Plan:
     paused: tuple[PausePartition, ...] = ()
     cleaning: tuple[CleanPartition, ...] = ()
     growths: tuple[AddPartitions, ...] = ()
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """All of it: first what is done to topics, then each partition, those that are copied first."""
+        return (
+            *self.creations,
+            *self.growths,
+            *self.copies,
+            *self.awaited,
+            *self.paused,
+            *self.cleaning,
+            *self.left,
+            *self.refusals,
+        )
 
     @property
     def partitions(self) -> int:
@@ -322,7 +345,7 @@ def _plan_topic(
             )
         )
         if why_paused is not None and (stop is None or recorded.to_remirror(target_name)):
-            made.paused.append(_pause(partition, sight, why_paused))
+            made.paused.append(_pause(partition, sight, why_paused, anew=recorded.to_remirror(target_name)))
         elif isinstance(verdict, Refused):
             made.refusals.append(RefusePartition(partition=partition, why=verdict))
         elif building is BuildPhase.CLEANING:
@@ -348,9 +371,9 @@ def _plan_topic(
         made.warnings += [f"link {link.name}: {gone}"] if gone else []
 
 
-def _pause(partition: MirrorPartition, sight: PartitionSight, words: str) -> PausePartition:
+def _pause(partition: MirrorPartition, sight: PartitionSight, words: str, *, anew: bool) -> PausePartition:
     return PausePartition(
-        partition=partition, next_offset=_seen_offset(sight), goal=sight.source_end, words=words
+        partition=partition, next_offset=_seen_offset(sight), goal=sight.source_end, words=words, anew=anew
     )
 
 

@@ -24,6 +24,7 @@ from heliograph.controller.snapshot import LinkAway, LinkSnapshot, PartitionSigh
 from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.link_status import LinkStatus, published_link
 from heliograph.model.partition import MirrorPartition
+from heliograph.model.partition_filter import EVERY_PARTITION, PartitionFilter
 from heliograph.model.partition_status import Document, PartitionStatus
 from heliograph.model.states import PartitionState
 from heliograph.wire.batch import MAGIC
@@ -38,8 +39,10 @@ async def status_document(
     live: Iterable[Document],
     now: datetime,
     ledgers: Mapping[str, LedgerSight] | None = None,
+    shown: PartitionFilter = EVERY_PARTITION,
 ) -> Document:
-    """`live`: the answers of running mirrors. `ledgers`: by link."""
+    """`live`: the answers of running mirrors. `ledgers`: by link. Of a link, state and lag are those of the partitions
+    that `shown` means, also of those that it does not list."""
     surveyed = list(surveyed)
     links = await link_statuses(surveyed, clusters, live, now)
     recorded = (
@@ -49,8 +52,12 @@ async def status_document(
     return {
         "schema": SCHEMA,
         "at": now.astimezone(UTC).isoformat(timespec="milliseconds"),
-        "links": [published_link(link) for link in recorded],
+        "links": [published_link(_meant(link, shown), shown) for link in recorded],
     }
+
+
+def _meant(status: LinkStatus, shown: PartitionFilter) -> LinkStatus:
+    return replace(status, partitions=tuple(row for row in status.partitions if shown.means(row.partition)))
 
 
 async def link_statuses(

@@ -10,19 +10,10 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
+from heliograph.model.partition_filter import EVERY_PARTITION, PartitionFilter
 from heliograph.model.partition_status import Document, PartitionStatus, published
-from heliograph.model.states import BoundBy, PartitionState
-
-# The state of a link is that of the partition which most needs attention.
-_ATTENTION = (
-    PartitionState.STOPPED,
-    PartitionState.UNKNOWN,
-    PartitionState.PAUSED,
-    PartitionState.PENDING,
-    PartitionState.ALIGNING,
-    PartitionState.COPYING,
-    PartitionState.CAUGHT_UP,
-)
+from heliograph.model.state_summary import summarise
+from heliograph.model.states import ATTENTION, BoundBy, PartitionState
 
 
 class RoleName(StrEnum):
@@ -54,10 +45,11 @@ class LinkStatus:
 
     @property
     def state(self) -> str:
+        """That of the partition which most needs attention."""
         if self.role is RoleName.STANDBY:
             return str(self.role)
         states = {row.state for row in self.partitions}
-        return str(next((state for state in _ATTENTION if state in states), PartitionState.UNKNOWN))
+        return str(next((state for state in ATTENTION if state in states), PartitionState.UNKNOWN))
 
     @property
     def lag_records(self) -> int | None:
@@ -97,8 +89,10 @@ def decode_link(link: str, document: Mapping[str, Any]) -> LinkStatus:
     return LinkStatus(link=link, **{**known, **typed})
 
 
-def published_link(status: LinkStatus) -> Document:
-    """As `heliograph.status/1` has it: plain values, which YAML takes, too."""
+def published_link(status: LinkStatus, shown: PartitionFilter = EVERY_PARTITION) -> Document:
+    """As `heliograph.status/1` has it: plain values, which YAML takes, too. What is said of the link is of all of its
+    partitions, also of those that `shown` leaves out."""
+    rows = [row for row in status.partitions if shown.keeps(row.partition, row.state, row.lag_records)]
     return {
         "link": status.link,
         "state": status.state,
@@ -113,5 +107,6 @@ def published_link(status: LinkStatus) -> Document:
         "bound_by": str(status.bound_by) if status.bound_by else None,
         "error": status.error,
         "hint": status.hint,
-        "partitions": [published(row) for row in status.partitions],
+        "summary": summarise((row.state, row.lag_records) for row in status.partitions),
+        "partitions": [published(row) for row in rows],
     }

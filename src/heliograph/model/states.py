@@ -24,6 +24,18 @@ class PartitionState(StrEnum):
     UNKNOWN = "unknown"
 
 
+# Of several partitions, the one that most needs an operator comes first.
+ATTENTION = (
+    PartitionState.STOPPED,
+    PartitionState.UNKNOWN,
+    PartitionState.PAUSED,
+    PartitionState.PENDING,
+    PartitionState.ALIGNING,
+    PartitionState.COPYING,
+    PartitionState.CAUGHT_UP,
+)
+
+
 class BuildPhase(StrEnum):
     """How far a compacted topic is that is built, and each partition of it while it is `aligning`
     (controller/build_settings.py). `searching` is for the source's last hole (copier/last_hole.py). `filled` is a

@@ -9,7 +9,11 @@ from dataclasses import dataclass, replace
 from heliograph.model.errors import UsageError
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
+from heliograph.model.partition_filter import TopicFilter
+from heliograph.model.topic_patterns import pattern_problem
 
+_NUMBERED = re.compile(r"(.+?)(?::([0-9]+(?:,[0-9]+)*))?", re.S)
+_GROUP_COLON = re.compile(r"\(\?[a-zA-Z-]*:")  # a regular expression's own: no topic's name holds a colon
 _EXAMPLE = "topics are named as at the source: orders, or orders:0,3 for some of its partitions"
 
 
@@ -64,14 +68,37 @@ def take_aim(links: Sequence[Link], words: Sequence[str], *, everything: bool = 
 
 
 def aim_at_list(
-    links: Sequence[Link], words: Sequence[str], topics: Sequence[str] = ()
-) -> tuple[Sequence[Link], tuple[NamedTopic, ...]]:
-    """The links that are meant, and their topics; without words all of both. `topics`: words that name no link."""
+    links: Sequence[Link], words: Sequence[str], filters: Sequence[str] = ()
+) -> tuple[Sequence[Link], tuple[TopicFilter, ...]]:
+    """The links that are meant, and their topics; without words all of both. `filters`: as of `topic_filters`."""
     named = next((each for each in links if words and each.name == words[0]), None)
     chosen = links if named is None else [named]
-    meant = parse_topics([*(words if named is None else words[1:]), *topics])
+    meant = parse_topics(words if named is None else words[1:])
     check_mirrored(chosen, meant)
-    return chosen, meant
+    names = [TopicFilter(pattern=each.name, partitions=each.partitions) for each in meant]
+    return chosen, (*names, *topic_filters(chosen, filters))
+
+
+def topic_filters(links: Sequence[Link], words: Iterable[str]) -> tuple[TopicFilter, ...]:
+    """Topics by name, or by a regular expression on the whole name, and partitions of them."""
+    filters = tuple(map(_parse_filter, words))
+    check_mirrored(links, (NamedTopic(name=each.pattern) for each in filters if each.is_name))
+    return filters
+
+
+def _parse_filter(word: str) -> TopicFilter:
+    found = _NUMBERED.fullmatch(word)
+    if found is None or ":" in _GROUP_COLON.sub("", found[1]):
+        raise UsageError(f"{word!r} is no topic", hint=f"{_EXAMPLE}; or a regular expression: 'orders.*'")
+    problem = pattern_problem(found[1])
+    if problem is not None:
+        raise UsageError(
+            f"topic {word!r}: {problem}", hint="it is a name, or a regular expression: 'orders.*'"
+        )
+    numbers = found[2]
+    return TopicFilter(
+        pattern=found[1], partitions=frozenset(map(int, numbers.split(","))) if numbers else None
+    )
 
 
 def check_mirrored(links: Sequence[Link], topics: Iterable[NamedTopic]) -> None:

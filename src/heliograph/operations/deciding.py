@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from heliograph.model.command import Wish
 from heliograph.model.errors import UsageError
+from heliograph.model.partition_filter import PartitionFilter
 from heliograph.model.states import PartitionState
 from heliograph.operations.aim import Aim
 from heliograph.operations.copying import decide_pauses, decide_resumptions
 from heliograph.operations.decision import CommandLine, Decided, Decision, Draft, Refusal, Unchanged
-from heliograph.operations.listing import Filter
 from heliograph.operations.looking import LinkView
 from heliograph.operations.remirroring import decide_remirrors
 from heliograph.operations.views import PartitionView
@@ -18,11 +18,13 @@ from heliograph.operations.views import PartitionView
 _TO_RESUME = (PartitionState.STOPPED, PartitionState.PAUSED)
 
 
-def pause(aim: Aim, seen: LinkView, filters: Filter) -> Decision:
+def pause(aim: Aim, seen: LinkView, filters: PartitionFilter) -> Decision:
     return _decision(aim, seen, Wish.PAUSE, [*_absent(aim, seen), *decide_pauses(_meant(aim, seen, filters))])
 
 
-def resume(aim: Aim, seen: LinkView, filters: Filter, *, accepts_loss: bool, line: CommandLine) -> Decision:
+def resume(
+    aim: Aim, seen: LinkView, filters: PartitionFilter, *, accepts_loss: bool, line: CommandLine
+) -> Decision:
     """Of all partitions of a link those that run are not worth a word each."""
     meant = _meant(aim, seen, filters)
     if not aim.topics:
@@ -41,7 +43,7 @@ def refuse_partitions(aim: Aim, line: CommandLine) -> None:
         )
 
 
-def topics_kept(aim: Aim, seen: LinkView, filters: Filter) -> list[str]:
+def topics_kept(aim: Aim, seen: LinkView, filters: PartitionFilter) -> list[str]:
     """Of what is meant, the source topics of which a partition is kept: a topic is mirrored again as a whole."""
     if aim.topics and filters.is_empty:
         return [each.name for each in aim.topics]
@@ -49,7 +51,7 @@ def topics_kept(aim: Aim, seen: LinkView, filters: Filter) -> list[str]:
     return list(dict.fromkeys(view.where.source_topic for view in meant))
 
 
-def remirror(aim: Aim, seen: LinkView, filters: Filter) -> Decision:
+def remirror(aim: Aim, seen: LinkView, filters: PartitionFilter) -> Decision:
     """Of topics that are kept by the look at which it is decided: since they were chosen one may have been resumed."""
     names, recorded = topics_kept(aim, seen, filters), seen.ledger.recorded
     decided = decide_remirrors(seen.snapshot, names, seen.traces, seen.unread, recorded)
@@ -57,8 +59,8 @@ def remirror(aim: Aim, seen: LinkView, filters: Filter) -> Decision:
     return _decision(aim, seen, Wish.REMIRROR, [*absent, *decided])
 
 
-def _meant(aim: Aim, seen: LinkView, filters: Filter) -> list[PartitionView]:
-    return [view for view in seen.partitions if aim.means(view.where) and filters.keeps(view)]
+def _meant(aim: Aim, seen: LinkView, filters: PartitionFilter) -> list[PartitionView]:
+    return [view for view in seen.partitions if aim.means(view.where) and view.is_kept(filters)]
 
 
 def _absent(aim: Aim, seen: LinkView) -> list[Decided]:

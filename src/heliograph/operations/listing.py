@@ -3,67 +3,45 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from heliograph.controller.ledger_word import LedgerWord, Wished
 from heliograph.model.link_status import LinkStatus
+from heliograph.model.partition_filter import PartitionFilter
 from heliograph.model.partition_status import Document
+from heliograph.model.state_summary import summarise
 from heliograph.model.states import PartitionState
-from heliograph.operations.aim import NamedTopic
 from heliograph.operations.views import PartitionView
 
 SCHEMA = "heliograph.topics/1"
 _FIRST = (PartitionState.STOPPED, PartitionState.PAUSED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """What is empty keeps all."""
-
-    states: Collection[PartitionState] = field(default_factory=frozenset)
-    codes: Collection[str] = field(default_factory=frozenset)
-    topics: Sequence[NamedTopic] = ()
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self.states or self.codes or self.topics)
-
-    def keeps(self, view: PartitionView) -> bool:
-        return (
-            (not self.states or view.status.state in self.states)
-            and (not self.codes or view.code in self.codes)
-            and (not self.topics or any(_names(each, view) for each in self.topics))
-        )
-
-
-def _names(topic: NamedTopic, view: PartitionView) -> bool:
-    numbers = topic.partitions
-    return topic.name == view.where.source_topic and (numbers is None or view.where.partition in numbers)
-
-
 def list_document(
-    links: Iterable[tuple[LinkStatus, Sequence[PartitionView]]], filters: Filter, now: datetime
+    links: Iterable[tuple[LinkStatus, Sequence[PartitionView]]], filters: PartitionFilter, now: datetime
 ) -> Document:
-    """Complete; what a table leaves out is the command line's."""
+    """Complete; what a table leaves out is the command line's. What is said of a link is of all partitions that
+    `filters` mean, shown or not."""
     return {
         "schema": SCHEMA,
         "at": now.astimezone(UTC).isoformat(timespec="milliseconds"),
-        "links": [_link(status, [view for view in views if filters.keeps(view)]) for status, views in links],
+        "links": [_link(status, views, filters) for status, views in links],
     }
 
 
-def _link(status: LinkStatus, views: list[PartitionView]) -> Document:
-    views.sort(key=_urgency)
-    states = Counter(str(view.status.state) for view in views)
+def _link(status: LinkStatus, views: Sequence[PartitionView], filters: PartitionFilter) -> Document:
+    meant = [view for view in views if filters.means(view.where)]
+    shown = sorted((view for view in meant if view.is_kept(filters)), key=_urgency)
+    states = Counter(str(view.status.state) for view in meant)
     return {
         "link": status.link,
         "error": status.error,
         "hint": status.hint,
         "states": dict(sorted(states.items())),
-        "partitions": [_row(view) for view in views],
+        "summary": summarise((view.status.state, view.status.lag_records) for view in meant),
+        "partitions": [_row(view) for view in shown],
     }
 
 

@@ -14,6 +14,7 @@ from heliograph.controller.ledger_word import LedgerWord, as_recorded
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic
 from heliograph.model.link_status import LinkStatus
 from heliograph.model.partition import MirrorPartition
+from heliograph.model.partition_filter import PartitionFilter
 from heliograph.model.partition_status import PartitionStatus
 
 _FOR_EVER = -1
@@ -50,6 +51,9 @@ class PartitionView:
         if self.word.stop is not None:
             return self.word.stop.code
         return str(self.status.reason) if self.status.reason is not None else None
+
+    def is_kept(self, filters: PartitionFilter) -> bool:
+        return filters.keeps(self.where, self.status.state, self.status.lag_records, self.code)
 
     @property
     def lost_now(self) -> tuple[int, int] | None:

@@ -25,11 +25,11 @@ from heliograph.controller.status import status_document
 from heliograph.model.command import Wish
 from heliograph.model.errors import BrokerRefused, CommandRefused
 from heliograph.model.partition import TopicPartition
+from heliograph.model.partition_filter import EVERY_PARTITION
 from heliograph.model.settings import Settings
 from heliograph.operations import deciding
 from heliograph.operations.aim import Aim, NamedTopic
 from heliograph.operations.decision import CommandLine, Decision
-from heliograph.operations.listing import Filter
 from heliograph.operations.looking import look_at_link
 from heliograph.operations.recording import read_runners, record
 from heliograph.wire.error_codes import ErrorCode
@@ -38,7 +38,7 @@ from tests.support.plain_mirror import settings_for
 from .table import Without
 
 LINK = "link"
-_EVERYTHING = Filter(states=(), codes=())
+_EVERYTHING = EVERY_PARTITION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

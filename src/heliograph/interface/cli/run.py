@@ -9,17 +9,16 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from heliograph.interface.cli import logs, output
 from heliograph.interface.cli.config_path import ConfigArgument, ConfigOption
 from heliograph.interface.cli.process_age import process_age_s
 from heliograph.interface.cli.run_display import display_for
+from heliograph.interface.cli.run_result import result_of, table_of
 from heliograph.interface.config_file import find_config, read_settings
 from heliograph.lab.java import find_java
 from heliograph.model.errors import LabError, UsageError
 from heliograph.model.settings import Settings
-from heliograph.model.states import PartitionState
 
 EPILOG = "Example: heliograph run heliograph.yaml --until-caught-up"
 SECOND_SIGNAL_EXIT = 130
@@ -49,7 +48,7 @@ def command(
     form = output.chosen(form, as_json)
     idle = len(board.stopped) + len(board.awaiting_topics) + len(board.paused)
     if until_caught_up or idle or form is not output.Format.table:
-        output.emit(_result(board), form, _table)
+        output.emit(result_of(board), form, table_of)
     nothing_to_do = bool(board.stopped) and idle == len(board.rows)
     if nothing_to_do or (until_caught_up and (idle or not board.finished)):
         raise typer.Exit(1)
@@ -102,50 +101,3 @@ def stop_on_signals(stop: Callable[[], None], at_once: Callable[[], None] = end_
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, first)
-
-
-def _result(board: Any) -> dict[str, Any]:
-    return {
-        "caught_up": board.finished and not (board.stopped or board.awaiting_topics or board.paused),
-        "copied_records": board.copied_records,
-        "copied_bytes": board.copied_bytes,
-        "partitions": [
-            {
-                **row.partition._asdict(),  # link, source_topic, target_topic, partition
-                "state": _state(row),
-                "next_offset": row.next_offset,
-                "goal": row.goal,
-                "error": row.problem if row.awaits_topic or row.state is PartitionState.PAUSED else row.error,
-                "hint": row.hint,
-            }
-            for row in board.rows.values()
-        ],
-    }
-
-
-def _state(row: Any) -> str:
-    """A partition that reached its goal needs no lane any more to be caught up."""
-    waiting = row.state is PartitionState.PENDING
-    return str(
-        PartitionState.CAUGHT_UP if waiting and row.goal is not None and row.reached_goal else row.state
-    )
-
-
-def _table(result: dict[str, Any]) -> Any:
-    verdict = "caught up" if result["caught_up"] else "NOT caught up"
-    title = f"{verdict}: {result['copied_records']:,} records, {result['copied_bytes']:,} bytes copied"
-    table = Table(title=title, title_justify="left")
-    for heading in ("link", "topic", "partition", "state", "next offset", "goal", "error"):
-        table.add_column(heading, overflow="fold")
-    for row in result["partitions"]:
-        words = f"{row['error']}. {row['hint'] or ''}".strip() if row["error"] else ""
-        table.add_row(
-            row["link"],
-            row["source_topic"],
-            str(row["partition"]),
-            row["state"],
-            f"{row['next_offset']:,}",
-            "" if row["goal"] is None else f"{row['goal']:,}",
-            words,
-        )
-    return table

@@ -19,16 +19,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from heliograph.interface.cli import logs, output
-from heliograph.interface.cli.topics_shown import commanded_document, listed, preview, results
+from heliograph.interface.cli.row_options import AllOption, LaggingOption, TopicOption
+from heliograph.interface.cli.topics_shown import commanded_document, preview, results
+from heliograph.interface.cli.topics_table import table_of
 from heliograph.interface.config_file import find_config, read_settings
 from heliograph.model.errors import ClusterUnreachable, UsageError
 from heliograph.model.link import Link
+from heliograph.model.partition_filter import PartitionFilter
 from heliograph.model.settings import Settings
 from heliograph.model.states import PartitionState, StopReason
 
 if TYPE_CHECKING:
     from heliograph.operations.decision import CommandLine, Decision
-    from heliograph.operations.listing import Filter
     from heliograph.operations.looking import LinkView
     from heliograph.operations.recording import Done
 
@@ -81,12 +83,11 @@ def list_command(
         ),
     ] = None,
     config: ConfigFile = None,
-    topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC[:0,3]", help="This one only; repeatable.")
-    ] = None,
+    topic: TopicOption = None,
     state: States = None,
     code: Codes = None,
-    all_rows: Annotated[bool, typer.Option("--all-rows", help="All rows, not only the first 50.")] = False,
+    lagging: LaggingOption = False,
+    all_rows: AllOption = False,
     form: output.FormatOption = output.Format.table,
     as_json: output.JsonOption = False,
     _level: logs.LevelOption = None,
@@ -97,17 +98,17 @@ def list_command(
     Works with no mirror running: stops and pauses are recorded on the target. Exit 3 if a cluster is away.
     """
     from heliograph.operations.aim import aim_at_list
-    from heliograph.operations.listing import Filter, list_document
+    from heliograph.operations.listing import list_document
 
     settings = read_settings(find_config(None, config))
     links, topics = aim_at_list(settings.links, words or (), topic or ())
-    filters = Filter(states=state or (), codes=code or (), topics=topics)
+    filters = PartitionFilter(topics=topics, states=state or (), codes=code or (), lagging=lagging)
     now = datetime.now(UTC)
     seen, problems = _look_at_links(settings, links, now)
     for problem in problems:
         _tell(f"warning: {problem}")
     document = list_document(seen, filters, now)
-    output.emit(document, output.chosen(form, as_json), lambda each: listed(each, all_rows=all_rows))
+    output.emit(document, output.chosen(form, as_json), lambda each: table_of(each, all_rows=all_rows))
     away = [each for each in document["links"] if each["error"]]
     if away:
         raise ClusterUnreachable(
@@ -260,10 +261,8 @@ def _record(settings: Settings, decision: Decision) -> Done:
 # --
 
 
-def _filter(state: list[PartitionState] | None, code: list[StopReason] | None) -> Filter:
-    from heliograph.operations.listing import Filter
-
-    return Filter(states=state or (), codes=code or ())
+def _filter(state: list[PartitionState] | None, code: list[StopReason] | None) -> PartitionFilter:
+    return PartitionFilter(states=state or (), codes=code or ())
 
 
 def _command_line(config: Path | None) -> CommandLine:

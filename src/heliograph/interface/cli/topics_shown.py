@@ -1,4 +1,4 @@
-"""What `heliograph topics` prints: before, what will be done; after, what became of it; and the list."""
+"""What `heliograph topics pause|resume|remirror` print: before, what will be done; after, what became of it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from heliograph.interface.cli.row_table import ROWS_SHOWN
 from heliograph.model.command import Outcome
 from heliograph.model.ledger import WHOLE_TOPIC
 
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from heliograph.operations.recording import Done
 
 SCHEMA = "heliograph.topics.command/1"
-ROWS_SHOWN = 50
 NO_MIRROR = "recorded: no mirror runs; the next one does it when it starts"
 WAITED_S = 10
-_OVER = (("resume", Outcome.APPLIED), ("remirror", Outcome.APPLIED))  # nothing is left to say of these
 
 
 def preview(decision: Decision) -> Iterator[str]:
@@ -142,72 +140,3 @@ def _subjects(commands: list[dict[str, Any]]) -> str:
 def _subject(command: dict[str, Any]) -> str:
     topic, number = command["source_topic"], command["partition"]
     return str(topic) if number is None else f"{topic}:{number}"
-
-
-# -- the list
-
-
-def listed(document: dict[str, Any], *, all_rows: bool) -> RenderableType:
-    rows = [(link["link"], row) for link in document["links"] for row in link["partitions"]]
-    shown = rows if all_rows else _most_urgent(document)
-    table = Table()
-    headings = ("link", "topic", "partition", "state", "code", "since", "source", "next", "lag", "about")
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    for name, row in shown:
-        table.add_row(name, *_cells(row))
-    lines = [Text(_summary(link)) for link in document["links"]]
-    more = len(rows) - len(shown)
-    rest = [Text(f"{more} more: --all-rows, or --state, --code and --topic for some of them")] if more else []
-    return Group(*lines, *([table] if shown else []), *rest)
-
-
-def _most_urgent(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Of all links together: stopped ones first, then paused ones, then by lag, as each link has them."""
-    order = {"stopped": 0, "paused": 1}
-    rows = [(link["link"], row) for link in document["links"] for row in link["partitions"]]
-    rows.sort(key=lambda each: (order.get(each[1]["state"], 2), -(each[1]["lag_records"] or 0)))
-    return rows[:ROWS_SHOWN]
-
-
-def _summary(link: dict[str, Any]) -> str:
-    counts = ", ".join(f"{count} {state}" for state, count in link["states"].items())
-    error = f" ({link['error']})" if link["error"] else ""
-    return f"link {link['link']}: {counts or 'no partitions'}{error}"
-
-
-def _cells(row: dict[str, Any]) -> list[str]:
-    span = f"{_number(row['source_start'])} to {_number(row['source_end'])}"
-    return [
-        row["source_topic"],
-        str(row["partition"]),
-        row["state"],
-        row["code"] or "",
-        row["since"] or "",
-        span,
-        _number(row["next_offset"]),
-        _number(row["lag_records"]),
-        "; ".join(_words(row)),
-    ]
-
-
-def _words(row: dict[str, Any]) -> Iterator[str]:
-    if row["message"]:
-        yield row["message"]
-    if row["hint"]:
-        yield row["hint"]
-    for wished in (row["command"], row["remirror"]):
-        if wished is not None and (wished["wish"], wished["outcome"]) not in _OVER:
-            yield _wish(wished)
-
-
-def _wish(wished: dict[str, Any]) -> str:
-    outcome = wished["outcome"]
-    told = {None: ", not read by a mirror yet", Outcome.APPLIED: ""}.get(
-        outcome, f", {outcome}: {wished['message']}"
-    )
-    return f"{wished['wish']} asked by {wished['author']} at {wished['at']}{told}"
-
-
-def _number(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}"
