@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -207,9 +207,13 @@ class FakeLanes:
         return self.local_slots or 3
 
     def start(self, count: int) -> None:
-        self.started = count
-        for lane in range(count if self.come_up else 0):
-            self.on_event(LaneUp(lane, 100 + lane, "here"))
+        self.add(range(count))
+
+    def add(self, lanes: Iterable[int]) -> None:
+        for lane in lanes:
+            self.started += 1
+            if self.come_up:
+                self.on_event(LaneUp(lane, 100 + lane, "here"))
 
     def assign(
         self,

@@ -26,7 +26,7 @@ def loads(portions: list[list[CopyPartition]]) -> list[int]:
 @given(backlogs, lane_numbers)
 def test_every_partition_is_on_exactly_one_lane(goals: list[int], lanes: int) -> None:
     copies = copies_of(goals)
-    portions = balance(copies, lanes)
+    portions = balance(copies, [0] * lanes)
     assert len(portions) == lanes
     assigned = [c.spec.partition for portion in portions for c in portion]
     assert sorted(assigned) == sorted(c.spec.partition for c in copies)
@@ -36,7 +36,7 @@ def test_every_partition_is_on_exactly_one_lane(goals: list[int], lanes: int) ->
 def test_no_lane_has_more_than_another_by_more_than_its_own_smallest_partition(
     goals: list[int], lanes: int
 ) -> None:
-    portions = balance(copies_of(goals), lanes)
+    portions = balance(copies_of(goals), [0] * lanes)
     least = min(loads(portions))
     for portion, load in zip(portions, loads(portions), strict=True):
         assert load - least <= min((c.backlog for c in portion if c.backlog), default=0)
@@ -44,7 +44,7 @@ def test_no_lane_has_more_than_another_by_more_than_its_own_smallest_partition(
 
 @given(st.integers(0, 60), lane_numbers, st.integers(0, 1000))
 def test_equal_backlogs_are_shared_evenly_by_count(partitions: int, lanes: int, goal: int) -> None:
-    counts = [len(portion) for portion in balance(copies_of([goal] * partitions), lanes)]
+    counts = [len(portion) for portion in balance(copies_of([goal] * partitions), [0] * lanes)]
     assert max(counts) - min(counts) <= 1
 
 
@@ -54,13 +54,13 @@ def test_the_order_in_which_partitions_were_seen_changes_nothing(
 ) -> None:
     goals, order = drawn
     copies = copies_of(goals)
-    assert balance([copies[i] for i in order], 3) == balance(copies, 3)
+    assert balance([copies[i] for i in order], [0] * 3) == balance(copies, [0] * 3)
 
 
 def test_caught_up_partitions_do_not_all_fall_on_the_lane_without_backlog() -> None:
     # A mirror that was caught up is started again while one partition is a record behind: all of them will grow
     # again, and partitions never move while a lane lives.
-    portions = balance(copies_of([1, *[0] * 20]), 2)
+    portions = balance(copies_of([1, *[0] * 20]), [0, 0])
     assert sorted(len(portion) for portion in portions) == [10, 11]
 
 
@@ -91,3 +91,20 @@ def test_only_a_local_master_limits_the_lanes_and_one_of_its_slots_is_left_free(
     wanted: int, local_slots: int | None, count: int
 ) -> None:
     assert cap_lanes(wanted, local_slots) == count
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=9), st.integers(0, 60), st.integers(0, 1000))
+def test_what_lanes_have_of_other_links_counts(held: list[int], partitions: int, goal: int) -> None:
+    """However it is shared, no lane gets one while another has two fewer."""
+    portions = balance(copies_of([goal] * partitions), held)
+    counts = [count + len(portion) for count, portion in zip(held, portions, strict=True)]
+    given_to = [count for count, portion in zip(counts, portions, strict=True) if portion]
+    assert goal or all(count - min(counts) <= 1 for count in given_to)
+
+
+def test_links_of_one_partition_each_do_not_all_go_to_the_first_lane() -> None:
+    held = [0] * 4
+    for number in range(8):
+        portions = balance([copy(partition(number), goal=100)], held)
+        held = [count + len(portion) for count, portion in zip(held, portions, strict=True)]
+    assert held == [2, 2, 2, 2]

@@ -244,3 +244,31 @@ def test_the_end_of_a_lane_is_told_with_how_it_ended(caplog: pytest.LogCaptureFi
     codes = [getattr(r, "event", None) for r in caplog.records]
     assert codes == ["lane_up", "lane_up", "lane_gone", "lane_hung"]
     assert [view.pid for view in story.keeper.lanes] == [None, None]
+
+
+# -- more lanes, and fewer partitions
+
+
+def test_a_lane_that_is_added_gets_what_comes_and_takes_nothing_from_the_others() -> None:
+    story = Story(lanes=1, up=(0,))
+    story.keeper.grow(2, story.now)
+    story.keeper.grow(2, story.now)
+    assert (story.lanes.started, len(story.keeper.lanes)) == (1, 2)
+    story.up(1)
+    new = partition(2)
+    story.board.adopt_again([copy(new)])
+    story.keeper.extend([copy(new)])
+    assert story.settle() == [(1, "assign")]
+    assert story.lanes.held == {P0: 0, P1: 0, new: 1}
+
+
+def test_what_is_forgotten_is_given_to_nobody_and_what_was_sent_there_may_still_arrive() -> None:
+    story = Story()
+    story.keeper._placement.release([P0])
+    story.settle()
+    story.keeper.revoked(LaneRevoked(0, P0, clean=False), story.now)
+    story.keeper.forget([P0])
+    assert not story.keeper.knows(P0)
+    assert story.keeper.is_free(P0)
+    assert story.keeper.clear_in_s(P0, story.now) == FLIGHT_S
+    assert story.settle() == []

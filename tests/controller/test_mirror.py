@@ -789,3 +789,25 @@ async def test_a_partition_that_the_plan_refuses_is_given_to_no_lane() -> None:
     assert list(lanes.held) == [partition(0)]
     assert [row.partition for row in mirror.board.stopped] == [partition(1)]
     await end(mirror, task)
+
+
+async def test_lanes_come_with_partitions_up_to_as_many_as_are_wanted() -> None:
+    one = snapshot(
+        source_topic("orders", [mirrored_sight(source_end=5, target_end=0)]), targets=[target_topic("orders")]
+    )
+    more = [
+        source_topic(name, [mirrored_sight(source_end=5, target_end=0)])
+        for name in ("orders", "clicks", "views")
+    ]
+    three = snapshot(*more, targets=[target_topic(each.name) for each in more])
+    clusters, lanes = FakeClusters(one), FakeLanes(local_slots=3)
+    mirror = mirror_of(clusters, lanes, settings=replace(SHORTLY, lanes=8))
+    task = await running(mirror)
+    await until(lambda: len(lanes.held) == 1)
+    assert lanes.started == 1
+    clusters.looks = [three]
+    await until(lambda: len(lanes.held) == 3)
+    assert lanes.started == 2  # all that Spark has slots for
+    assert mirror.outbox.counts[Event.FEW_LANES] == 1
+    mirror.stop()
+    await task

@@ -126,7 +126,7 @@ class PlainRun:
         return lanes
 
     def _start_lanes(self, tickets: list[LaneTicket]) -> None:
-        self._lanes = {ticket.lane: _PlainLane(self, ticket) for ticket in tickets}
+        self._lanes |= {ticket.lane: _PlainLane(self, ticket) for ticket in tickets}
 
     def _to_lane(self, lane: int, order: Order) -> None:
         """From any thread."""

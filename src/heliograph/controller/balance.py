@@ -8,17 +8,20 @@ from collections.abc import Sequence
 from heliograph.controller.plan import CopyPartition
 
 
-def balance(copies: Sequence[CopyPartition], lanes: int) -> list[list[CopyPartition]]:
-    """The largest backlogs first, each to the lane with the least so far; then the caught-up ones, evenly by count."""
-    assigned: list[list[CopyPartition]] = [[] for _ in range(lanes)]
+def balance(copies: Sequence[CopyPartition], held: Sequence[int]) -> list[list[CopyPartition]]:
+    """The largest backlogs first, each to the lane with the least so far; then the caught-up ones, evenly by count.
+    `held`: how many partitions each lane has already, of whichever link."""
+    assigned: list[list[CopyPartition]] = [[] for _ in held]
     by_size = sorted(copies, key=lambda c: (-c.backlog, c.spec.partition))
-    load = [(0, 0, lane) for lane in range(lanes)]
+    load = [(0, count, lane) for lane, count in enumerate(held)]
+    heapq.heapify(load)
     for copy in (c for c in by_size if c.backlog):
         backlog, count, lane = heapq.heappop(load)
         assigned[lane].append(copy)
         heapq.heappush(load, (backlog + copy.backlog, count + 1, lane))
     for copy in (c for c in by_size if not c.backlog):
-        min(assigned, key=len).append(copy)
+        lane = min(range(len(held)), key=lambda lane: held[lane] + len(assigned[lane]))
+        assigned[lane].append(copy)
     return assigned
 
 

@@ -238,6 +238,15 @@ class Board:
     def partitions_of(self, link: str, target_topic: str) -> list[MirrorPartition]:
         return list(self._topics.get((link, target_topic), ()))
 
+    @property
+    def copied_partitions(self) -> int:
+        """Those that a lane has, or is to have."""
+        idle = (PartitionState.STOPPED, PartitionState.PAUSED)
+        return sum(
+            row.state not in idle and not row.awaits_topic and row.held_by is None
+            for row in self.rows.values()
+        )
+
     def by_source_topic(self, link: str) -> dict[str, list[PartitionStatus]]:
         found: dict[str, list[PartitionStatus]] = {}
         for (of, _), keys in self._topics.items():

@@ -39,6 +39,10 @@ class LaneHealth:
         """Whoever comes in its place begins anew, also if it comes before the next look."""
         self._still = {key: still for key, still in self._still.items() if still.lane != lane}
 
+    def forget(self, partitions: Iterable[MirrorPartition]) -> None:
+        for key in partitions:
+            self._still.pop(key, None)
+
     def hanging(self, rows: Iterable[PartitionStatus], now: float) -> set[int]:
         """The lanes that do not advance. To be asked every second, with all rows of the board."""
         if now - self._looked_at >= SLEPT_S:

@@ -72,6 +72,15 @@ class LaneKeeper:
             if view.pid is not None:
                 self._engine.relink(view.lane, link_clusters)
 
+    def grow(self, count: int, now: float) -> None:
+        """So many lanes are wanted by now; those that are there stay as they are."""
+        more = range(len(self.lanes), count)
+        for lane in more:
+            self.lanes.append(LaneView(lane, away_since=now))
+            self._placement.add_lane(now)
+        if more:
+            self._engine.add(more)
+
     def adopt(
         self,
         link: str,
@@ -99,7 +108,9 @@ class LaneKeeper:
 
     def forget(self, partitions: Iterable[MirrorPartition]) -> None:
         """Of these nothing is known any more, but for how long something of ours may still arrive there."""
+        partitions = list(partitions)
         self._placement.forget(partitions)
+        self._health.forget(partitions)
 
     def is_free(self, partition: MirrorPartition) -> bool:
         """No lane has it."""

@@ -132,6 +132,9 @@ class Mirror:
         self._told = PlanTold(self.outbox)
         self._turns = TopicTurns()
         self._restart: Restart | None = None
+        self._slots = 0  # of Spark; counted where `lanes` is auto
+        self._local_slots: int | None = None
+        self._few_lanes = False  # that there are fewer than wanted was told
         self._active: dict[str, ActiveLink] = {}  # links that are ours, and followed
         self._times = StartTimes(age_s)
         self._fill_rates = FillRates()
@@ -303,6 +306,7 @@ class Mirror:
         sooner = {key: now + mark.clear_in_s for key, mark in marks.items()}
         self._keeper.adopt(link, todo.copies, clear_at, {c.topic for c in todo.creations}, sooner)
         self._roles.grant(link)
+        self._grow_lanes()
         self._adopted[link] = todo
         self._marks[link] = marks
         self._record_refusals(link, todo.refusals)
@@ -332,7 +336,13 @@ class Mirror:
 
     def _found_more(self, link: str) -> None:
         assert self._commands is not None
+        self._grow_lanes()
         self._commands.look_again(link)
+
+    def _grow_lanes(self) -> None:
+        """A lane without a partition would be a process for nothing: they come with the partitions."""
+        assert self._keeper is not None
+        self._keeper.grow(self._count_lanes(self.board.copied_partitions), clock_of_waits())
 
     def _record_refusals(self, link: str, refusals: Iterable[RefusePartition]) -> None:
         """Those that need an operator, and stay until one has spoken."""
@@ -379,9 +389,9 @@ class Mirror:
         self._times.reached(Step.SPARK_UP)
         # Whatever asks the JVM does so beside the event loop, which has leases to keep.
         self.ui_address = await asyncio.to_thread(lambda: engine.session.ui_address)
-        slots = await asyncio.to_thread(lambda: engine.slots) if settings.lanes is None else 0
-        local_slots = await asyncio.to_thread(lambda: engine.local_slots)
-        count = self._count_lanes(local_slots, slots, partitions)
+        self._slots = await asyncio.to_thread(lambda: engine.slots) if settings.lanes is None else 0
+        self._local_slots = await asyncio.to_thread(lambda: engine.local_slots)
+        count = self._count_lanes(partitions)
         self._keeper = LaneKeeper(
             engine,
             self.board,
@@ -430,10 +440,11 @@ class Mirror:
         )
         return Commands(self._clusters, self._roles, self.board, restart, remirror, self._turns, self.outbox)
 
-    def _count_lanes(self, local_slots: int | None, slots: int, partitions: int) -> int:
-        wanted = lane_count(self.settings.lanes, slots=slots, partitions=partitions)
-        count = cap_lanes(wanted, local_slots)
-        if count < wanted:
+    def _count_lanes(self, partitions: int) -> int:
+        wanted = lane_count(self.settings.lanes, slots=self._slots, partitions=partitions)
+        count = cap_lanes(wanted, self._local_slots)
+        if count < wanted and not self._few_lanes:
+            self._few_lanes = True
             self.outbox.tell(
                 Event.FEW_LANES,
                 f"lanes: {wanted} wanted, {self.settings.spark.master} has {count} slot(s): {count} lane(s) are"

@@ -98,7 +98,8 @@ class Placement:
             # Known from before somebody else drove the link, though it may not be wanted now.
             if key.link == link and key.target_topic not in created:
                 place.clear_at = max(place.clear_at, self._inherited(key))
-        for home, portion in enumerate(balance(tuple(copies), len(self._lanes))):
+        homes = self._homes()
+        for home, portion in enumerate(balance(tuple(copies), [homes[lane] for lane in self._lanes])):
             for copy in portion:
                 new = copy.spec.partition.target_topic in created
                 self._adopt(copy, home, float("-inf") if new else self._inherited(copy.spec.partition))
@@ -106,7 +107,7 @@ class Placement:
     def extend(self, copies: Iterable[CopyPartition], created: Collection[str] = ()) -> None:
         """These of a link that is ours are wanted, too; nobody holds them now, or they were released."""
         self._at_rest = False
-        homes = Counter(place.home for place in self._places.values() if place.wanted)
+        homes = self._homes()
         for copy in copies:
             key = copy.spec.partition
             known = self._places.get(key)
@@ -115,6 +116,14 @@ class Placement:
             new = key.target_topic in created
             # Whoever drove the link before us may have sent something: of one that no lane of ours ever held, too.
             self._adopt(copy, home, self._inherited(key) if known is None and not new else float("-inf"))
+
+    def add_lane(self, now: float) -> None:
+        """One more, which is not up yet. What is on others stays there; what comes goes to the one with the least."""
+        self._lanes[len(self._lanes)] = _LaneState(since=now)
+
+    def _homes(self) -> Counter[int]:
+        """How many partitions are at home on each lane, of all links."""
+        return Counter(place.home for place in self._places.values() if place.wanted)
 
     def release(self, partitions: Iterable[MirrorPartition]) -> None:
         """Nobody is to copy these."""

@@ -15,17 +15,19 @@ LOOK_S = 1.0
 
 
 class DecommissionWatch:
-    """`groups` by lane: its job group. `on_leaving(lane, executor)` is called from another thread, once for each."""
+    """`on_leaving(lane, executor)` is called from another thread, once for each."""
 
-    def __init__(
-        self, context: Any, groups: Mapping[int, str], on_leaving: Callable[[int, str], None]
-    ) -> None:
+    def __init__(self, context: Any, on_leaving: Callable[[int, str], None]) -> None:
         self._context = context
-        self._groups = groups
+        self._groups: Mapping[int, str] = {}  # replaced, never changed: another thread reads it
         self._on_leaving = on_leaving
         self._told: set[tuple[int, str]] = set()
         self._over = threading.Event()
         threading.Thread(target=self._run, name="decommission-watch", daemon=True).start()
+
+    def watch(self, groups: Mapping[int, str]) -> None:
+        """These, too; by lane: its job group."""
+        self._groups = {**self._groups, **groups}
 
     def end(self) -> None:
         self._over.set()

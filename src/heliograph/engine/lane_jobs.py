@@ -42,7 +42,9 @@ class LaneJobs:
         self._threads: list[threading.Thread] = []
 
     def start(self, tickets: list[LaneTicket]) -> None:
-        self._thread("lane-watch", self._watch)
+        """More may be started later."""
+        if not self._threads:
+            self._thread("lane-watch", self._watch)
         for ticket in tickets:
             self._thread(f"lane-{ticket.lane}", partial(self._keep_running, ticket))
 

@@ -10,8 +10,8 @@ thread, so that a controller that is busy or slow ends no lease. Events are hand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from heliograph.copier.lane_clusters import LinkClusters
 from heliograph.copier.spec import CopySpec
@@ -141,6 +141,7 @@ class Lanes:
         self._clean: dict[int, bool] = {}
         self._mute: set[int] = set()
         self._leaving: DecommissionWatch | None = None
+        self._ticket: LaneTicket | None = None  # of the first lane; those of others differ by their number
         self._versions = versions()
         self._secret = new_secret()
         self._server = make_server(
@@ -167,21 +168,24 @@ class Lanes:
         host = self.session.conf("spark.driver.host")
         bound_host, port = self._server.start(self.session.conf("spark.driver.bindAddress") or host)
         address = (host or bound_host, port)
-        if self.session.conf("spark.decommission.enabled") == "true":
-            groups = {lane: job_group(lane) for lane in range(count)}
-            self._leaving = DecommissionWatch(self.session.context, groups, self._hand_back)
-        self._jobs.start(
-            [
-                LaneTicket(
-                    lane=lane,
-                    address=address,
-                    memory_bytes=self._memory_bytes,
-                    fingerprint=self._server.fingerprint,
-                    secret=self._secret,
-                )
-                for lane in range(count)
-            ]
+        self._ticket = LaneTicket(
+            lane=0,
+            address=address,
+            memory_bytes=self._memory_bytes,
+            fingerprint=self._server.fingerprint,
+            secret=self._secret,
         )
+        if self.session.conf("spark.decommission.enabled") == "true":
+            self._leaving = DecommissionWatch(self.session.context, self._hand_back)
+        self.add(range(count))
+
+    def add(self, lanes: Iterable[int]) -> None:
+        """Start these, too."""
+        assert self._ticket is not None
+        lanes = list(lanes)
+        if self._leaving is not None:
+            self._leaving.watch({lane: job_group(lane) for lane in lanes})
+        self._jobs.start([replace(self._ticket, lane=lane) for lane in lanes])
 
     def assign(
         self,
