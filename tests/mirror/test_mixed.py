@@ -41,6 +41,7 @@ def test_everything_librdkafka_and_the_java_client_write_arrives_as_it_was(
     _mirror_and_judge(source, target, topics, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_3_9_source_is_mirrored_to_a_4_3_target(
     target_cluster: LabCluster, unique_topic: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -343,6 +343,7 @@ async def test_a_broker_may_never_answer_where_the_last_marker_has_no_partition(
 
 
 @pytest.mark.faults
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RESTARTS)
 def test_model_and_broker_remember_alike_after_a_restart(
     name: str, unique_topic: Callable[[str], str]

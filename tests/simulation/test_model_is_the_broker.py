@@ -205,6 +205,7 @@ async def test_model_and_broker_take_a_recreated_topic_for_another_one(
 
 
 @pytest.mark.faults
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RESTARTS)
 def test_model_and_broker_remember_alike_after_a_restart(
     name: str, unique_topic: Callable[[str], str]
