@@ -21,7 +21,7 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from heliograph.cluster.admin import call_any
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.fetches import fetch
-from heliograph.cluster.log_reads import CONSUMER, EARLIEST, LATEST, leader_of, list_offset
+from heliograph.cluster.log_reads import CONSUMER, EARLIEST, LATEST, first_since, leader_of, list_offset
 from heliograph.cluster.messages import common_version, raise_for, unpacking
 from heliograph.model.clock import time_of_day
 from heliograph.model.errors import BrokerRefused, ProtocolError, RequestFailed
@@ -199,6 +199,11 @@ class RecordLog:
     async def end(self) -> int:
         """What a consumer may read up to."""
         return await list_offset(self._client, self._where, LATEST, replica=CONSUMER)
+
+    async def first_since(self, time_ms: int) -> int | None:
+        """The first record that was appended at this time or later, by its writer's clock; None: there is none."""
+        found = await first_since(self._client, self._where, time_ms)
+        return found.offset if found is not None else None
 
     async def read(self, from_offset: int, *, wait_ms: int = 0) -> tuple[list[LogRecord], int]:
         """Records from there on, some of them, and where to go on; none, after `wait_ms`, where there are no more."""

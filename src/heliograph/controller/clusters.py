@@ -13,6 +13,7 @@ from heliograph.cluster.flight import flight_s
 from heliograph.cluster.metadata import ClusterMetadata
 from heliograph.cluster.own_topics import OwnTopics
 from heliograph.cluster.properties import parse_properties
+from heliograph.cluster.reach import reach
 from heliograph.cluster.security.attempts import Attempts
 from heliograph.cluster.security.settings import Security
 from heliograph.controller.event_writer import EventWriter, events_targets
@@ -29,8 +30,6 @@ from heliograph.model.link import Link
 from heliograph.model.outbox import Outbox
 from heliograph.model.settings import Settings
 from heliograph.wire.error_codes import ErrorCode
-
-CONNECT_LIMIT_S = 12.0
 
 
 class Clusters:
@@ -77,7 +76,7 @@ class Clusters:
         self.on_refused(cluster, problem)
 
     async def _reach(self, clients: Iterable[ClusterClient]) -> None:
-        problems = await asyncio.gather(*(self._connect(c) for c in clients), return_exceptions=True)
+        problems = await asyncio.gather(*(reach(c) for c in clients), return_exceptions=True)
         failed = [p for p in problems if isinstance(p, BaseException)]
         for problem in failed:
             if not isinstance(problem, ClusterUnreachable):
@@ -86,17 +85,6 @@ class Clusters:
         if unreachable:
             messages = dict.fromkeys(p.message for p in unreachable)
             raise ClusterUnreachable("\n".join(messages), hint=unreachable[0].hint)
-
-    async def _connect(self, client: ClusterClient) -> None:
-        try:
-            async with asyncio.timeout(CONNECT_LIMIT_S):
-                await client.connect()
-        except TimeoutError:
-            servers = ", ".join(f"{host}:{port}" for host, port in client.properties.bootstrap_servers)
-            raise ClusterUnreachable(
-                f"cluster {client.name!r} cannot be reached: {servers} did not answer in {CONNECT_LIMIT_S:.0f} s",
-                hint=f"check clusters.{client.name}.bootstrap.servers",
-            ) from None
 
     def link(self, name: str) -> Link:
         return next(link for link in self._settings.links if link.name == name)

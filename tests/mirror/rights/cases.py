@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from heliograph.cluster.grants import Resource, Right
-from heliograph.model.ledger import COMMANDS_TOPIC, LEDGER_TOPIC, OWN_PREFIX
+from heliograph.model.ledger import COMMANDS_TOPIC, EVENTS_TOPIC, LEDGER_TOPIC, OWN_PREFIX
 from heliograph.model.policy import LinkPolicy
 from tests.support.guarded_cluster import Grant, grants, on_cluster, on_topic
 
@@ -283,6 +283,14 @@ _OPERATORS = [
             words="stops and pauses that were recorded on cluster 'dst' cannot be read",
         )
         for topic in (LEDGER_TOPIC, COMMANDS_TOPIC)
+    ),
+    Case(
+        purpose="`events`",
+        cluster="target",
+        taken=on_topic(EVENTS_TOPIC, READ),
+        sufficient=on_topic(EVENTS_TOPIC, READ),
+        look=looks.events(THERE),
+        words="events of cluster 'dst' cannot be read",
     ),
     Case(
         purpose="`topics pause`: how long the source keeps what is not copied",

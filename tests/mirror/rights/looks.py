@@ -30,6 +30,9 @@ from heliograph.model.settings import Settings
 from heliograph.operations import deciding
 from heliograph.operations.aim import Aim, NamedTopic
 from heliograph.operations.decision import CommandLine, Decision
+from heliograph.operations.event_aim import EventAim
+from heliograph.operations.event_clusters import target_clusters
+from heliograph.operations.event_reading import EventReader
 from heliograph.operations.looking import look_at_link
 from heliograph.operations.recording import read_runners, record
 from heliograph.wire.error_codes import ErrorCode
@@ -185,6 +188,26 @@ def ledger(topic: str) -> Look:
         return Seen(without=Without.WARNING, words=problem) if problem else None
 
     return look
+
+
+def events(topic: str) -> Look:
+    async def look(sides: Sides) -> Seen | None:
+        settings = _settings(sides, topic)
+        aim = EventAim(links=settings.links, since=datetime.now(UTC))
+        reader = EventReader(target_clusters(settings, settings.links), aim, lambda _: None)
+        try:
+            await reader.read_past(_nothing)
+        except CommandRefused as refused:
+            return Seen(without=Without.REFUSED, words=f"{refused.message}\n{refused.hint}")
+        finally:
+            await reader.aclose()
+        return None
+
+    return look
+
+
+async def _nothing(_events: object) -> None:
+    return None
 
 
 def runners(topic: str) -> Look:

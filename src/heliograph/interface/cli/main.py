@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import typer
 
-from heliograph.interface.cli import config, demo, lab, logs, pack, plan, run, status, topics, version
+from heliograph.interface.cli import config, demo, events, lab, logs, pack, plan, run, status, topics, version
 from heliograph.model.errors import ConfigError, HeliographError, UsageError
 
 # Names that are promised and still to come: refused, and absent from help. A command that is written leaves
@@ -37,6 +37,7 @@ app = typer.Typer(
 app.command("run", epilog=run.EPILOG)(run.command)
 app.command("plan", epilog=plan.EPILOG)(plan.command)
 app.command("status", epilog=status.EPILOG)(status.command)
+app.command("events", epilog=events.EPILOG)(events.command)
 app.command("demo", epilog=demo.EPILOG)(demo.command)
 app.add_typer(topics.app, name="topics")
 app.add_typer(config.app, name="config")

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated, TypeVar
 
@@ -41,8 +42,20 @@ def chosen(output: Format, as_json: bool) -> Format:
 
 def emit(value: Value, form: Format, table: Callable[[Value], RenderableType]) -> None:
     """Print plain data (dicts, lists, text, numbers) in the form that was asked for."""
-    try:
+    with _to_stdout():
         _write(value, form, table)
+
+
+def write(text: str) -> None:
+    """Print a part of a result that is too long to be held as a whole, or still to come."""
+    with _to_stdout():
+        sys.stdout.write(text)
+
+
+@contextmanager
+def _to_stdout() -> Iterator[None]:
+    try:
+        yield
         sys.stdout.flush()
     except BrokenPipeError:
         raise  # who read it has enough
