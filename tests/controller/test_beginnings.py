@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.log_reads import EARLIEST, LATEST
+from heliograph.cluster.list_offsets import EARLIEST, LATEST
 from heliograph.controller.at_first import read_at_first
 from heliograph.controller.beginnings import Beginnings, resolve_beginnings
 from heliograph.controller.plan import CopyPartition, Plan

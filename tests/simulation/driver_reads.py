@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import cast
 
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.log_reads import DatedRecord, LogSpan
+from heliograph.cluster.list_offsets import DatedRecord
+from heliograph.cluster.log_reads import LogSpan
 from heliograph.copier.ports import Batch
 from heliograph.model.partition import TopicPartition
 

@@ -17,7 +17,8 @@ from functools import partial
 
 from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.log_reads import CONSUMER, list_offset, read_batch, read_span, read_stable_end
+from heliograph.cluster.list_offsets import CONSUMER
+from heliograph.cluster.log_reads import list_offset, read_batch, read_span, read_stable_end
 from heliograph.controller.at_first import AtFirst
 from heliograph.controller.plan import CopyPartition, Plan, RefusePartition
 from heliograph.model.admission import Refused
