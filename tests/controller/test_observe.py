@@ -239,9 +239,9 @@ async def test_a_broker_that_hangs_is_waited_for_once_and_not_for_each_of_its_re
     assert asked_of(target, 2)[ApiKey.LIST_OFFSETS] == 0
 
 
-def _all_of(topic: str, source: CountedCluster) -> list[sights.Seen]:
+def _all_of(topic: str, source: CountedCluster) -> list[sights.Pair]:
     wheres = [TopicPartition(topic, number) for number in range(len(source.topics[topic]))]
-    return [sights.Seen(source=where, target=where, own_id=ours(topic), committed=True) for where in wheres]
+    return [sights.Pair(source=where, target=where, own_id=ours(topic), committed=True) for where in wheres]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.list_offsets import EARLIEST, OURSELVES
 from heliograph.cluster.metadata import Leader
 from heliograph.controller.plan import plan
-from heliograph.controller.sights import BEING_WRITTEN, Seen, read_sights
+from heliograph.controller.sights import BEING_WRITTEN, Pair, read_sights
 from heliograph.controller.snapshot import PartitionSight
 from heliograph.model.errors import Disconnected
 from heliograph.model.partition import TopicPartition
@@ -79,7 +79,7 @@ class Both:
 
 
 async def see(both: Both, *, there: TopicPartition | None = WHERE) -> PartitionSight:
-    wanted = Seen(source=WHERE, target=there, own_id=producer_id(SF_ID, "orders"), committed=True)
+    wanted = Pair(source=WHERE, target=there, own_id=producer_id(SF_ID, "orders"), committed=True)
     return (await read_sights(both.client("sf"), both.client("nyc"), [wanted]))[WHERE]
 
 

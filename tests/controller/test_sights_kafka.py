@@ -17,7 +17,7 @@ from heliograph.cluster.log_reads import (
     read_stable_end,
 )
 from heliograph.cluster.properties import parse_properties
-from heliograph.controller.sights import Seen, read_sights
+from heliograph.controller.sights import Pair, read_sights
 from heliograph.controller.snapshot import PartitionSight
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.admission import LastBatch
@@ -104,7 +104,7 @@ async def test_of_many_partitions_the_same_is_seen_as_of_each_by_itself(
         await until_stable(client, wheres)
         ids = {where: min(await read_producers(client, where), default=7) for where in wheres}
         wanted = [
-            Seen(source=where, target=where, own_id=own_id, committed=True) for where, own_id in ids.items()
+            Pair(source=where, target=where, own_id=own_id, committed=True) for where, own_id in ids.items()
         ]
         together = await read_sights(client, client, wanted)
         alone = {where: await seen_alone(client, where, own_id) for where, own_id in ids.items()}

@@ -11,7 +11,7 @@ from heliograph.cluster.flight import flight_s
 from heliograph.cluster.metadata import ClusterMetadata, TopicMetadata
 from heliograph.cluster.tool_servers import tool_servers
 from heliograph.cluster.topic_defaults import read_topic_defaults
-from heliograph.controller.sights import Seen, read_sights
+from heliograph.controller.sights import Pair, read_sights
 from heliograph.controller.snapshot import LinkSnapshot, SourceTopic, TargetTopic
 from heliograph.model.link import Link
 from heliograph.model.partition import TopicPartition
@@ -85,7 +85,7 @@ async def _learn(client: ClusterClient, topics: Collection[str]) -> None:
 
 def _wanted(
     link: Link, source: ClusterClient, matched: list[TopicMetadata], existing: ClusterMetadata
-) -> list[Seen]:
+) -> list[Pair]:
     wanted = []
     for topic in matched:
         target = existing.topics.get(link.target_topic(topic.name))
@@ -94,5 +94,5 @@ def _wanted(
         for number in topic.leaders:
             there = TopicPartition(target.name, number) if target and number in target.leaders else None
             where = TopicPartition(topic.name, number)
-            wanted.append(Seen(source=where, target=there, own_id=own_id, committed=committed))
+            wanted.append(Pair(source=where, target=there, own_id=own_id, committed=committed))
     return wanted

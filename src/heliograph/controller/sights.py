@@ -34,9 +34,9 @@ FIRST_ANSWERS_S = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What is to be seen. `target` None: it is not there. `own_id`: of whom the leader is asked what it remembers.
-    `committed`: whether readers of the source see committed records only."""
+class Pair:
+    """A source partition and where it is mirrored to; `target` None: that is not there. `own_id`: the producer id whose
+    state is compared. `committed`: whether the link reads committed records only."""
 
     source: TopicPartition
     target: TopicPartition | None
@@ -66,7 +66,7 @@ class _Source:
 
 
 async def read_sights(
-    source: ClusterClient, target: ClusterClient, wanted: Sequence[Seen]
+    source: ClusterClient, target: ClusterClient, wanted: Sequence[Pair]
 ) -> dict[TopicPartition, PartitionSight]:
     """By source partition. Both clients know the leaders of what is wanted."""
     there = dict.fromkeys(each.target for each in wanted if each.target is not None)
@@ -74,18 +74,17 @@ async def read_sights(
         asyncio.ensure_future(look_twice(target, led, partial(_look_at_targets, target)))
         for led in led_together(target, there)
     ]
+    found: dict[TopicPartition | None, _Target | Problem | None] = {None: None}
     sights: dict[TopicPartition, PartitionSight] = {}
-    found: dict[TopicPartition, _Target | Problem] = {}
     try:
         late = (await asyncio.wait(reading, timeout=FIRST_ANSWERS_S))[1] if reading else set()
         for known in ([each for each in reading if each not in late], late):
             for answers in await asyncio.gather(*known):
                 found |= answers
-            ready = [each for each in wanted if each.source not in sights]
-            ready = [each for each in ready if each.target is None or each.target in found]
+            ready = [each for each in wanted if each.target in found and each.source not in sights]
             sources = await _read_sources(source, {each.source: each.committed for each in ready})
             for each in ready:
-                seen = _target_half(found[each.target], each.own_id) if each.target is not None else _ABSENT
+                seen = _target_half(found[each.target], each.own_id)
                 sights[each.source] = _with_source(seen, sources[each.source])
     finally:
         for task in reading:
@@ -120,8 +119,10 @@ def _last_batch(header: BatchHeader, view: memoryview) -> _LastBatch:
     return _LastBatch(told=told, is_filler=is_filler(header, view), is_control=header.is_control)
 
 
-def _target_half(found: _Target | Problem, own_id: int) -> PartitionSight:
-    """`unreadable` also while somebody writes: its parts would then not fit together."""
+def _target_half(found: _Target | Problem | None, own_id: int) -> PartitionSight:
+    """`unreadable` also while somebody writes: its parts would then not fit together. None: it is not there."""
+    if found is None:
+        return PartitionSight(source=None, source_end=None)
     if not isinstance(found, _Target):
         return PartitionSight(source=None, source_end=None, unreadable=found.message)
     before, after, last = found.before.get(own_id), found.after.get(own_id), found.last
@@ -136,9 +137,6 @@ def _target_half(found: _Target | Problem, own_id: int) -> PartitionSight:
         producer=after,
         unreadable=None if settled else BEING_WRITTEN,
     )
-
-
-_ABSENT = PartitionSight(source=None, source_end=None)
 
 
 # -- the source's half
