@@ -9,16 +9,11 @@ import pytest
 from kafka.protocol.admin import DescribeProducersResponse
 from kafka.protocol.consumer import ListOffsetsResponse
 
+from heliograph.cluster.list_offsets import CONSUMER, OURSELVES
 from heliograph.cluster.log_ends import LogEnds
-from heliograph.cluster.log_reads import (
-    CONSUMER,
-    OURSELVES,
-    ProducerState,
-    read_producer,
-    read_producers,
-    read_span,
-)
+from heliograph.cluster.log_reads import read_producer, read_producers, read_span
 from heliograph.cluster.metadata import ClusterMetadata, Leader, TopicMetadata
+from heliograph.cluster.producer_states import ProducerState
 from heliograph.model.errors import BrokerRefused, ProtocolError
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode

@@ -22,8 +22,8 @@ from confluent_kafka.admin import (
 
 from heliograph.cluster.batch_target import BatchTarget
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.log_reads import ProducerState
 from heliograph.cluster.markers import Marker
+from heliograph.cluster.producer_states import ProducerState
 from heliograph.cluster.properties import parse_properties
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.errors import BrokerRefused, Disconnected

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from heliograph.cluster.admin import UNTOLD, describe_topic_configs
+from heliograph.cluster.batches_at import batches_at
 from heliograph.cluster.broker_versions import BrokerVersions, versions_of
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.fetches import LEAST_SHARE_BYTES, MOST_MESSAGE_BYTES, fetch
-from heliograph.cluster.log_reads import CONSUMER, list_offset, read_batch, read_batches, read_span
+from heliograph.cluster.list_offsets import CONSUMER
+from heliograph.cluster.log_reads import list_offset, read_batch, read_batches, read_span
 from heliograph.cluster.metadata import Leader
 from heliograph.cluster.rights import TopicRights, read_topic_rights
 from heliograph.cluster.security.attempts import Attempts
@@ -281,6 +283,15 @@ async def test_one_batch_is_read_whole_by_whoever_asks_for_a_single_byte() -> No
         assert found is not None
         header, view = found
         assert (header.base_offset, header.magic, bytes(view)) == (5, 0, message(5, b"b" * 100_000))
+
+
+async def test_a_batch_that_is_larger_than_its_share_is_read_whole_among_others() -> None:
+    broker = OldBroker()
+    broker.log = message(5, b"b" * 100_000)
+    async with playing(broker) as client:
+        await client.connect()
+        found = await batches_at(client, {WHERE: 5}, lambda header, view: (header.base_offset, len(view)))
+        assert found == {WHERE: (5, len(broker.log))}
 
 
 async def test_a_compressed_set_is_found_by_offsets_inside_of_it() -> None:

@@ -12,7 +12,7 @@ import pytest
 from heliograph.cluster.batch_target import BatchTarget
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.line_name import LineName
-from heliograph.cluster.log_reads import DatedRecord
+from heliograph.cluster.list_offsets import DatedRecord
 from heliograph.cluster.markers import Marker
 from heliograph.cluster.properties import parse_properties
 from heliograph.controller.topic_config import LONG_MAX

@@ -52,7 +52,11 @@ class Cluster:
     async def _call(self, node: int, request: Any, _response: Any) -> Any:
         self.asked.append((node, type(request).__name__))
         if isinstance(request, DescribeProducersRequest):
-            return SimpleNamespace(topics=[SimpleNamespace(partitions=[self._producers()])])
+            (asked,) = request.topics
+            (number,) = asked.partition_indexes
+            return SimpleNamespace(
+                topics=[SimpleNamespace(name=asked.name, partitions=[self._producers(number)])]
+            )
         if isinstance(request, ListTransactionsRequest):
             if node in self.answers:
                 answer = self.answers[node]()
@@ -63,7 +67,7 @@ class Cluster:
         state = SimpleNamespace(error_code=0, transaction_start_time_ms=self.began_ms)
         return SimpleNamespace(transaction_states=[state])
 
-    def _producers(self) -> Any:
+    def _producers(self, partition: int) -> Any:
         active = [
             SimpleNamespace(
                 producer_id=number,
@@ -75,7 +79,7 @@ class Cluster:
             )
             for number, start in self.producers.items()
         ]
-        return SimpleNamespace(error_code=0, active_producers=active)
+        return SimpleNamespace(partition_index=partition, error_code=0, active_producers=active)
 
     def _listed(self, node: int, wanted: list[int]) -> Any:
         found = [

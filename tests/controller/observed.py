@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from heliograph.cluster.admin import TopicConfig
-from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.cluster.log_reads import LogSpan
 from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, TopicMetadata
+from heliograph.cluster.producer_states import ProducerState
 from heliograph.controller.plan import CopyPartition, RefusePartition
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.copier.spec import CopySpec

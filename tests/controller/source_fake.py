@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from kafka.protocol.consumer.fetch import FetchResponse
+from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.metadata import ClusterMetadata, Leader
@@ -39,17 +39,29 @@ class Source:
     async def connection(self, _node: int, _purpose: str) -> Source:
         return self
 
-    async def request(self, *_: Any, **__: Any) -> memoryview:
+    async def refresh(self) -> None:
+        """Nothing has changed."""
+
+    async def request(self, _key: int, _version: int, parts: list[bytes], **__: Any) -> memoryview:
         self.fetches += 1
         if not self.alive:
             raise Disconnected("broker 0 is gone")
+        asked = FetchRequest.decode(memoryview(b"".join(parts)), version=VERSION)
+        topic = FetchResponse.FetchableTopicResponse
+        answers = [
+            topic(topic=each.topic, partitions=[self._answer(p.partition) for p in each.partitions])
+            for each in asked.topics
+        ]
+        body = FetchResponse(throttle_time_ms=0, error_code=0, session_id=0, responses=answers)
+        return memoryview(body.encode(version=VERSION))
+
+    def _answer(self, partition: int) -> Any:
         records = b"".join(
             make_batch([(None, b"value", [])], base_offset=offset, timestamp=timestamp)
             for offset, timestamp in sorted(self.batches.items())
         )
-        topic = FetchResponse.FetchableTopicResponse
-        answer = topic.PartitionData(
-            partition_index=0,
+        return FetchResponse.FetchableTopicResponse.PartitionData(
+            partition_index=partition,
             error_code=self.error,
             high_watermark=100,
             last_stable_offset=100,
@@ -58,13 +70,6 @@ class Source:
             preferred_read_replica=-1,
             records=records,
         )
-        body = FetchResponse(
-            throttle_time_ms=0,
-            error_code=0,
-            session_id=0,
-            responses=[topic(topic="orders", partitions=[answer])],
-        )
-        return memoryview(body.encode(version=VERSION))
 
 
 class SourceOnly:

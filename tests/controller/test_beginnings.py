@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.log_reads import EARLIEST, LATEST
+from heliograph.cluster.list_offsets import EARLIEST, LATEST
 from heliograph.controller.at_first import read_at_first
-from heliograph.controller.beginnings import Beginnings, resolve_beginnings
+from heliograph.controller.beginnings import Beginnings, resolve_beginnings, resolve_waiting
 from heliograph.controller.plan import CopyPartition, Plan
 from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
 from heliograph.model.command import CommandState
@@ -20,6 +20,8 @@ from heliograph.model.errors import Disconnected
 from heliograph.model.ledger import WHOLE_TOPIC, LedgerState, Row, RowKind, RowName
 from heliograph.model.policy import Isolation
 from heliograph.model.states import StopReason
+from heliograph.wire.api_keys import ApiKey
+from tests.cluster.counted_cluster import CountedCluster, PlayedLog
 
 from .observed import LINK, SF_ID, copy, partition
 from .source_fake import Source
@@ -149,3 +151,14 @@ async def test_a_source_that_cannot_be_read_is_refused_and_has_no_goal() -> None
     (refused,) = found.todo.refusals
     assert refused.why.reason is StopReason.LEDGER
     assert "cannot be resolved" in refused.why.message
+
+
+async def test_where_many_partitions_begin_takes_few_requests() -> None:
+    brokers, partitions = 3, 600
+    source = CountedCluster("sf", brokers, {"orders": [PlayedLog(end=90, stable_end=80)] * partitions})
+    async with source.running(), source.client() as client:
+        source.asked.clear()
+        policy = replace(new().spec.policy, start="latest")
+        goals = await resolve_waiting(client, {partition(n): policy for n in range(partitions)}, NOW)
+    assert goals == {partition(n): 80 for n in range(partitions)}
+    assert [source.counts()[node, ApiKey.LIST_OFFSETS] for node in range(brokers)] == [4] * brokers

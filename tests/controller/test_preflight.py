@@ -71,6 +71,7 @@ class FakeCluster:
         self.cluster_rights: frozenset[int] | None = EVERY_RIGHT
         self.creation: tuple[int, str] = (0, "")
         self.heartbeat = int(ErrorCode.NOT_COORDINATOR)
+        self.hides_expiry = False  # when it was observed
         self.expiries: dict[int, int | Exception] = dict.fromkeys(range(1, brokers + 1), DAY_MS)
         self.versions = {need.api_key: (need.versions[0], need.versions[-1]) for need in TARGET_NEEDS}
         self.versions |= {ApiKey.DESCRIBE_CLUSTER: (0, 1)}
@@ -181,20 +182,22 @@ class FakeCluster:
         return SimpleNamespace(error_code=self.heartbeat)
 
     def _DescribeProducers(self, _node: int, request: Any) -> Any:
-        def answer(name: str) -> Any:
-            code = self._rights(name).error_code
-            if name in OWN_TOPICS and self.own_unreadable:
+        def answer(topic: Any) -> Any:
+            code = self._rights(topic.name).error_code
+            if topic.name in OWN_TOPICS and self.own_unreadable:
                 code = DENIED
-            return SimpleNamespace(
-                name=name, partitions=[SimpleNamespace(error_code=code, active_producers=[])]
-            )
+            (number,) = topic.partition_indexes
+            state = SimpleNamespace(partition_index=number, error_code=code, active_producers=[])
+            return SimpleNamespace(name=topic.name, partitions=[state])
 
-        return SimpleNamespace(topics=[answer(topic.name) for topic in request.topics])
+        return SimpleNamespace(topics=[answer(topic) for topic in request.topics])
 
     def _ListOffsets(self, _node: int, request: Any) -> Any:
         assert request.replica_id >= 0
-        answer = SimpleNamespace(error_code=self.end_error, offset=7)
-        return SimpleNamespace(topics=[SimpleNamespace(partitions=[answer])])
+        (topic,) = request.topics
+        (asked,) = topic.partitions
+        answer = SimpleNamespace(partition_index=asked.partition_index, error_code=self.end_error, offset=7)
+        return SimpleNamespace(topics=[SimpleNamespace(name=topic.name, partitions=[answer])])
 
     def _DescribeConfigs(self, node: int, request: Any) -> Any:
         if request.resources[0].resource_type == 2:
@@ -238,6 +241,7 @@ def check(
         link=link,
         target_id=SF_ID if one_cluster else NYC_ID,
         targets=[target_topic(name) for name in target.held],
+        state_lasts_ms=None if target.hides_expiry else DAY_MS,
     )
     return asyncio.run(preflight(link, cast(ClusterClient, source), cast(ClusterClient, target), seen))
 
@@ -299,7 +303,7 @@ def test_everything_that_is_missing_is_told_at_once_errors_first() -> None:
     source.held["orders"] = frozenset({Right.DESCRIBE})
     target.held["orders"] = frozenset({Right.DESCRIBE, Right.READ})
     target.heartbeat = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    target.expiries[1] = -1
+    target.hides_expiry = True
     found = check(source, target)
     assert [(f.severity, f.cluster, f.right, f.resource) for f in found] == [
         (Severity.ERROR, "sf", Right.READ, Resource.TOPIC),
@@ -359,6 +363,7 @@ def compacted_snapshot() -> LinkSnapshot:
         source_topic("orders"),
         link=LINK,
         targets=[],
+        state_lasts_ms=DAY_MS,
     )
 
 

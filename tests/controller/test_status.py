@@ -20,9 +20,9 @@ from heliograph.controller.lane_keeper import LaneView
 from heliograph.controller.ledger_sight import LedgerSight
 from heliograph.controller.live_document import live_document
 from heliograph.controller.mirror import Mirror
-from heliograph.controller.observe import BEING_WRITTEN
 from heliograph.controller.plan import AwaitPartition
 from heliograph.controller.recorded import Recorded
+from heliograph.controller.sights import BEING_WRITTEN
 from heliograph.controller.snapshot import LinkAway, LinkSnapshot, PartitionSight
 from heliograph.controller.status import status_document
 from heliograph.interface.cli import output

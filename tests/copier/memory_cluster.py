@@ -12,9 +12,11 @@ from typing import NamedTuple
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.cluster.line_name import LineName
-from heliograph.cluster.log_reads import Batches, DatedRecord, LogSpan, ProducerState
+from heliograph.cluster.list_offsets import DatedRecord
+from heliograph.cluster.log_reads import Batches, LogSpan
 from heliograph.cluster.markers import Marker
 from heliograph.cluster.metadata import Leader
+from heliograph.cluster.producer_states import ProducerState
 from heliograph.cluster.transactions import OpenTransaction
 from heliograph.copier.ports import Batch
 from heliograph.model.errors import BrokerRefused, Disconnected, HeliographError

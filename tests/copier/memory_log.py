@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from heliograph.cluster.log_reads import DatedRecord, LogSpan, ProducerState
+from heliograph.cluster.list_offsets import DatedRecord
+from heliograph.cluster.log_reads import LogSpan
+from heliograph.cluster.producer_states import ProducerState
 from heliograph.copier.sealing import SEGMENT_MS
 from heliograph.model.marker_label import MarkerLabel
 from heliograph.wire.batch import BatchHeader, read_header, verify_crc

@@ -13,7 +13,9 @@ from uuid import UUID
 import pytest
 
 from heliograph.cluster.line_name import LineName
-from heliograph.cluster.log_reads import OURSELVES, ProducerState, read_span
+from heliograph.cluster.list_offsets import OURSELVES
+from heliograph.cluster.log_reads import read_span
+from heliograph.cluster.producer_states import ProducerState
 from heliograph.copier import lane as lane_module
 from heliograph.copier import vigil
 from heliograph.copier.lease import ALIVE_S, Lease

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from heliograph.cluster.log_reads import DatedRecord
+from heliograph.cluster.list_offsets import DatedRecord
 from heliograph.copier.ports import Batch
 from heliograph.copier.questions import AwaitTime, ReadTargetSegmentEnd, ReadTargetSince
 from heliograph.copier.sealing import MOST_AHEAD_MS

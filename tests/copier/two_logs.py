@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from heliograph.cluster.log_reads import Batches, DatedRecord, LogSpan, ProducerState
+from heliograph.cluster.list_offsets import DatedRecord
+from heliograph.cluster.log_reads import Batches, LogSpan
+from heliograph.cluster.producer_states import ProducerState
 from heliograph.copier.ports import Batch
 from heliograph.copier.questions import (
     Answer,

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 from unittest.mock import patch
 
-from heliograph.cluster import log_reads, metadata
+from heliograph.cluster import by_leader, metadata
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.fetch_session import FetchSession
 from heliograph.cluster.metadata import Leader
@@ -122,7 +122,7 @@ def _leader_whatever_the_error(client: ClusterClient, where: TopicPartition) -> 
         raise BrokerRefused(f"{where} has no leader", code=ErrorCode.LEADER_NOT_AVAILABLE) from refused
 
 
-_leader_of = log_reads.leader_of
+_leader_of = by_leader.leader_of
 _failed, _appended, _want = Fetcher._failed, PartitionCopy.appended, FetchSession.want
 _orders = Placement.orders
 
@@ -268,7 +268,7 @@ MENDED = (
     Planted(
         rule="rights",
         without="a topic that we may not see is taken for one without leaders",
-        patches=lambda: [patch.object(log_reads, "leader_of", _leader_whatever_the_error)],
+        patches=lambda: [patch.object(by_leader, "leader_of", _leader_whatever_the_error)],
         change=without_rights,
     ),
     Planted(

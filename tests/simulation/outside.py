@@ -34,7 +34,7 @@ from heliograph.wire.kernels.loading import Kernels
 
 from .build_side import alter_topic_configs, describe_topic_configs, make_cleaning
 from .driver_clusters import create_topic
-from .driver_reads import list_offset, read_batch, read_span, read_stable_end
+from .driver_reads import batches_at, list_offsets, read_spans, read_stable_ends
 from .group_side import call
 from .machine_clocks import each_with_its_own
 from .sim_lane import SimLane
@@ -58,8 +58,8 @@ BUILDS = (
     (mirror, "Builds", partial(builds.Builds, alter=alter_topic_configs, make_cleaning=make_cleaning)),
     (build_changes, "alter_topic_configs", alter_topic_configs),
     (making, "describe_topic_configs", describe_topic_configs),
-    (first_records, "read_span", read_span),
-    (first_records, "read_batch", read_batch),
+    (first_records, "read_spans", read_spans),
+    (first_records, "batches_at", batches_at),
 )
 
 
@@ -86,10 +86,10 @@ def in_the_place_of_the_outside(world: World) -> Iterator[None]:
             (election, "random", world.chance),
             (election, "call", call),
             (act, "create_topic", create_topic),
-            (beginnings, "read_span", read_span),
-            (beginnings, "read_stable_end", read_stable_end),
-            (beginnings, "list_offset", list_offset),
-            (beginnings, "read_batch", read_batch),
+            (beginnings, "read_spans", read_spans),
+            (beginnings, "read_stable_ends", read_stable_ends),
+            (beginnings, "list_offsets", list_offsets),
+            (beginnings, "batches_at", batches_at),
             (takeover, "time_of_day", world.time_of_day),
             (lanes, "versions", lambda: _VERSIONS),
             (starting, "threading", SimpleNamespace(Thread=_AtOnce, Event=threading.Event)),

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.log_reads import CONSUMER, EARLIEST, LATEST, OURSELVES
+from heliograph.cluster.list_offsets import CONSUMER, EARLIEST, LATEST, OURSELVES
 from heliograph.cluster.metadata import Leader
 from heliograph.cluster.properties import parse_properties
 from heliograph.model.errors import ProtocolError, RequestFailed

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
-from heliograph.cluster import log_reads
+from heliograph.cluster import by_leader
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.metadata import ClusterMetadata, Leader
 from heliograph.cluster.properties import ClientProperties
@@ -74,7 +74,7 @@ class SimClient:
 
     def reach(self, where: TopicPartition) -> tuple[int, int]:
         """The leader that this client believes in, and its epoch."""
-        return log_reads.leader_of(cast(ClusterClient, self), where)
+        return by_leader.leader_of(cast(ClusterClient, self), where)
 
     def replica(self, where: TopicPartition, node: int) -> ModelPartition:
         """At the broker: the partition, if it has one."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
+from heliograph.cluster.log_reads import Batches, LogSpan
 from heliograph.cluster.metadata import Leader
+from heliograph.cluster.producer_states import ProducerState
 from heliograph.copier.ports import Batch
 from heliograph.model.errors import BrokerRefused, ProtocolError
 from heliograph.model.partition import TopicPartition

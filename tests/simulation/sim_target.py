@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.empty_transactions import FillProducer
 from heliograph.cluster.line_name import LineName
-from heliograph.cluster.log_reads import DatedRecord, ProducerState
+from heliograph.cluster.list_offsets import DatedRecord
 from heliograph.cluster.markers import Marker
+from heliograph.cluster.producer_states import ProducerState
 from heliograph.model.errors import BrokerRefused, Disconnected, LineLeft
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.error_codes import ErrorCode

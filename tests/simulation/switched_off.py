@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.cluster.log_reads import LogSpan
+from heliograph.cluster.producer_states import ProducerState
 from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.placement import Placement
 from heliograph.copier import resync

@@ -34,7 +34,8 @@ TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 DYNAMIC_TOPIC_CONFIG = 1  # config_source of a value that was set on the topic itself
 UNSAID_SOURCE = -1  # brokers before 1.1 do not say where a value comes from
-DESCRIBE_AT_ONCE = 100
+DESCRIBE_AT_ONCE = 100  # topics in a request
+PORTIONS_AT_ONCE = 4
 BROKER_CONFIGS_TIMEOUT_MS = 3000  # a broker that hangs must not hold up a run that takes over
 BROKERS_AT_ONCE = 16
 PRODUCER_EXPIRY = "producer.id.expiration.ms"
@@ -62,9 +63,10 @@ async def describe_topic_configs(
     client: ClusterClient, topics: Iterable[str], keys: list[str] | None = None
 ) -> dict[str, TopicConfig]:
     """`keys` None: all of them."""
+    portions = [partial(_describe, client, names, keys) for names in in_portions(topics)]
     found: dict[str, TopicConfig] = {}
-    for names in in_portions(topics):
-        found.update(await _describe(client, names, keys))
+    for described in await at_most(PORTIONS_AT_ONCE, portions):
+        found |= described
     return found
 
 

@@ -15,12 +15,11 @@ from heliograph.cluster.empty_transactions import EmptyTransactions, FillProduce
 from heliograph.cluster.flight import CAREFUL_UNACKNOWLEDGED_MS
 from heliograph.cluster.grants import gap_grant_lines
 from heliograph.cluster.line_name import LineName
+from heliograph.cluster.list_offsets import DatedRecord
 from heliograph.cluster.log_ends import LogEnds
 from heliograph.cluster.log_reads import (
     Batches,
-    DatedRecord,
     LogSpan,
-    ProducerState,
     first_since,
     read_batches,
     read_producers,
@@ -30,6 +29,7 @@ from heliograph.cluster.log_reads import (
 from heliograph.cluster.markers import FEW_MARKERS, Marker, write_markers
 from heliograph.cluster.messages import common_version
 from heliograph.cluster.metadata import Leader
+from heliograph.cluster.producer_states import ProducerState
 from heliograph.cluster.record_deletion import delete_records
 from heliograph.model.errors import HeliographError
 from heliograph.model.partition import TopicPartition

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.consumer import ListOffsetsResponse
 
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.log_reads import LATEST, OURSELVES
+from heliograph.cluster.list_offsets import LATEST, OURSELVES, offsets_request
 from heliograph.cluster.messages import unpacking
 from heliograph.cluster.repeated_call import RepeatedCall
 from heliograph.model.partition import TopicPartition
@@ -35,20 +34,9 @@ class LogEnds:
 
 
 def _request(asked: Asked, timeout_ms: int) -> Any:
-    topic = ListOffsetsRequest.ListOffsetsTopic
-    by_topic: dict[str, list[Any]] = defaultdict(list)
-    for where, epoch in asked:
-        by_topic[where.topic].append(
-            topic.ListOffsetsPartition(
-                partition_index=where.partition, current_leader_epoch=epoch, timestamp=LATEST
-            )
-        )
-    return ListOffsetsRequest(
-        replica_id=OURSELVES,
-        isolation_level=0,
-        topics=[topic(name=name, partitions=partitions) for name, partitions in by_topic.items()],
-        timeout_ms=timeout_ms,
-    )
+    epochs = dict(asked)
+    latest = dict.fromkeys(epochs, LATEST)
+    return offsets_request(latest, epochs, replica=OURSELVES, committed=False, timeout_ms=timeout_ms)
 
 
 def _ends_in(node: int, response: Any) -> Mapping[TopicPartition, int]:

@@ -1,40 +1,46 @@
-"""Questions to a partition's leader: where its log starts and ends, who wrote last, one batch.
+"""Questions about logs: where they start and end, who wrote last, and their batches.
 
-Every question goes to the leader of current metadata with its epoch, so that a broker that is no longer the
-leader refuses (FENCED_LEADER_EPOCH, NOT_LEADER) rather than answer from an old log. Nothing is clamped or
-defaulted: an answer is an offset, or `BrokerRefused`.
+Of one log, and of many: then each leader is asked about all that it leads in one request (by_leader.py), and each
+partition has an answer or a problem of its own. Nothing is clamped or defaulted: an answer is an offset, or
+`BrokerRefused`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
-from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
-
-from heliograph.cluster.client import CONTROL, ClusterClient
-from heliograph.cluster.fetches import fetch
+from heliograph.cluster.batches_at import fetch_in_quota
+from heliograph.cluster.by_leader import (
+    Epochs,
+    Problem,
+    answer_about,
+    answered,
+    ask_leaders,
+    leader_of,
+    unanswered,
+)
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.list_offsets import (
+    CONSUMER,
+    EARLIEST,
+    LATEST,
+    OURSELVES,
+    DatedRecord,
+    list_offsets,
+    list_offsets_led,
+)
 from heliograph.cluster.messages import raise_for, unpacking
-from heliograph.cluster.metadata import Leader
-from heliograph.model.errors import BrokerRefused, ProtocolError
+from heliograph.cluster.producer_states import Producers, ProducerState, describe_producers
+from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.partition import TopicPartition
 from heliograph.wire.batch import MAGIC, BatchHeader, Codec, split_batches
-from heliograph.wire.error_codes import ErrorCode
 from heliograph.wire.fetch import FetchedPartition, FetchWant
-from heliograph.wire.fetch_request import FetchAsk
-
-LATEST, EARLIEST = -1, -2
-CONSUMER = -1
-# Neither a consumer (-1) nor a debugger (-2): a broker answers any other id with the log's end, not with the
-# high watermark, and asks for no further right than DESCRIBE on the topic.
-OURSELVES = 0x48454C49
 
 ANCHOR_WAIT_MS = 1000
 BATCHES_BYTES = 1 << 20  # at a time, to compare them with a merged batch
 SEGMENT_READ_BYTES = 4 << 20
-QUOTA_ROUNDS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,99 +64,63 @@ class Batches:
     read_to: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerState:
-    """What the leader remembers of one producer id on one partition."""
-
-    epoch: int
-    last_sequence: int
-    last_timestamp: int
-    transaction_start: int = -1  # the first offset of the transaction that is open, or -1
-    coordinator_epoch: int = -1  # of the id's last marker, or -1
-
-
-@dataclass(frozen=True, slots=True)
-class DatedRecord:
-    offset: int
-    time_ms: int
-
-
-def leader_of(client: ClusterClient, where: TopicPartition) -> Leader:
-    leader = client.leader(where)
-    topic = client.metadata.topics.get(where.topic)
-    if topic is not None and topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise BrokerRefused(f"cluster {client.name!r} has no topic {where.topic}", code=topic.error)
-    if topic is not None and topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        raise BrokerRefused(
-            f"cluster {client.name!r} does not let us see topic {where.topic}:"
-            f" {ErrorCode.name_of(topic.error)}",
-            code=topic.error,
-        )
-    if leader is None:
-        raise BrokerRefused(
-            f"{where} of cluster {client.name!r} has no leader", code=ErrorCode.LEADER_NOT_AVAILABLE
-        )
-    return leader
-
-
 async def list_offset(
     client: ClusterClient, where: TopicPartition, timestamp: int, *, replica: int, committed: bool = False
 ) -> int:
-    """Brokers before Kafka 0.10.1 (version 0) know times by segments only: of a time they tell where a segment starts
-    that was last written before it. So what is found may be older than was asked for, never younger."""
-    return (await _list_offset(client, where, timestamp, replica=replica, committed=committed)).offset
+    found = await list_offsets(client, {where: timestamp}, replica=replica, committed=committed)
+    return answer_about(where, found).offset
 
 
 async def first_since(client: ClusterClient, where: TopicPartition, time_ms: int) -> DatedRecord | None:
     """The record with the lowest offset that has this time or a later one; None: there is none. Of brokers from Kafka
     0.10.1 on."""
-    found = await _list_offset(client, where, time_ms, replica=CONSUMER)
+    found = answer_about(where, await list_offsets(client, {where: time_ms}, replica=CONSUMER))
     return found if found.offset >= 0 else None
 
 
-async def _list_offset(
-    client: ClusterClient, where: TopicPartition, timestamp: int, *, replica: int, committed: bool = False
-) -> DatedRecord:
-    leader = leader_of(client, where)
-    topic = ListOffsetsRequest.ListOffsetsTopic
-    asked = topic.ListOffsetsPartition(
-        partition_index=where.partition, current_leader_epoch=leader.epoch, timestamp=timestamp
-    )
-    request = ListOffsetsRequest(
-        replica_id=replica,
-        isolation_level=int(committed),
-        topics=[topic(name=where.topic, partitions=[asked])],
-        timeout_ms=client.properties.request_timeout_ms,
-    )
-    response = await client.call(leader.node, request, ListOffsetsResponse)
-    what = f"offsets of {where} from broker {leader.node}"
-    with unpacking(what):
-        answer = response.topics[0].partitions[0]
-        older = getattr(answer, "old_style_offsets", None)  # of version 0 only: the highest first
-        code, offset = int(answer.error_code), int(older[0] if older else answer.offset)
-        time_ms = int(getattr(answer, "timestamp", -1))
-        is_first_version = getattr(response, "version", None) == 0
-    raise_for(code, what)
-    if is_first_version and not older and timestamp >= 0:  # no segment is as old
-        return await _list_offset(client, where, EARLIEST, replica=replica)
-    return DatedRecord(offset, time_ms)
-
-
 async def read_span(client: ClusterClient, where: TopicPartition) -> LogSpan:
-    """Start, high watermark and log end. The end is read last: it is never behind the high watermark."""
-    start, high_watermark, end = await asyncio.gather(  # one connection, answered in this order
-        list_offset(client, where, EARLIEST, replica=CONSUMER),
-        list_offset(client, where, LATEST, replica=CONSUMER),
-        list_offset(client, where, LATEST, replica=OURSELVES),
-    )
+    """Start, high watermark and log end."""
+    return answer_about(where, await read_spans(client, [where]))
+
+
+async def read_spans(
+    client: ClusterClient, wheres: Iterable[TopicPartition]
+) -> dict[TopicPartition, LogSpan | Problem]:
+    """The end is read last: it is never behind the high watermark."""
+
+    async def ask(node: int, epochs: Epochs) -> dict[TopicPartition, LogSpan | Problem]:
+        latest = dict.fromkeys(epochs, LATEST)
+        starts, high_watermarks, ends = await asyncio.gather(  # one connection, answered in this order
+            list_offsets_led(client, node, epochs, dict.fromkeys(epochs, EARLIEST), replica=CONSUMER),
+            list_offsets_led(client, node, epochs, latest, replica=CONSUMER),
+            list_offsets_led(client, node, epochs, latest, replica=OURSELVES),
+        )
+        return {where: _span(where, starts[where], high_watermarks[where], ends[where]) for where in epochs}
+
+    return await ask_leaders(client, wheres, ask)
+
+
+def _span(where: TopicPartition, *found: DatedRecord | Problem) -> LogSpan | Problem:
+    for each in found:
+        if isinstance(each, (RequestFailed, ProtocolError)):
+            return each
+    start, high_watermark, end = (each.offset for each in found if isinstance(each, DatedRecord))
     if not 0 <= start <= end or high_watermark > end:
-        raise ProtocolError(f"{where}: impossible log [{start}, {end}) with high watermark {high_watermark}")
+        return ProtocolError(f"{where}: impossible log [{start}, {end}) with high watermark {high_watermark}")
     return LogSpan(start=start, high_watermark=high_watermark, end=end)
 
 
 async def read_stable_end(client: ClusterClient, where: TopicPartition) -> int:
     """Up to where a read_committed consumer may read."""
-    return await list_offset(client, where, LATEST, replica=CONSUMER, committed=True)
+    return answer_about(where, await read_stable_ends(client, [where]))
+
+
+async def read_stable_ends(
+    client: ClusterClient, wheres: Iterable[TopicPartition]
+) -> dict[TopicPartition, int | Problem]:
+    found = await list_offsets(client, dict.fromkeys(wheres, LATEST), replica=CONSUMER, committed=True)
+    ends = {where: each.offset for where, each in answered(found).items()}
+    return {**unanswered(found), **ends}
 
 
 async def read_producer(
@@ -160,28 +130,9 @@ async def read_producer(
     return (await read_producers(client, where)).get(producer_id)
 
 
-async def read_producers(client: ClusterClient, where: TopicPartition) -> dict[int, ProducerState]:
+async def read_producers(client: ClusterClient, where: TopicPartition) -> Producers:
     """Everybody whom the leader remembers, by producer id."""
-    leader = leader_of(client, where)
-    topic = DescribeProducersRequest.TopicRequest(name=where.topic, partition_indexes=[where.partition])
-    request = DescribeProducersRequest(topics=[topic])
-    response = await client.call(leader.node, request, DescribeProducersResponse)
-    what = f"producers of {where} from broker {leader.node}"
-    with unpacking(what):
-        answer = response.topics[0].partitions[0]
-        code = int(answer.error_code)
-        states = {
-            state.producer_id: ProducerState(
-                epoch=state.producer_epoch,
-                last_sequence=state.last_sequence,
-                last_timestamp=state.last_timestamp,
-                transaction_start=state.current_txn_start_offset,
-                coordinator_epoch=state.coordinator_epoch,
-            )
-            for state in answer.active_producers or ()
-        }
-    raise_for(code, what)
-    return states
+    return answer_about(where, await describe_producers(client, [where]))
 
 
 async def read_batch(
@@ -264,21 +215,15 @@ async def _fetch_one(
     leader = leader_of(client, where)
     want = FetchWant(where.topic, where.partition, offset, max_bytes, leader.epoch)
     what = f"fetch of {where} at {offset} from broker {leader.node}"
-    for _ in range(QUOTA_ROUNDS):
-        reply = await fetch(
-            client,
-            leader.node,
-            CONTROL,
-            FetchAsk([want], []),
-            min_bytes=1,
-            max_bytes=max_bytes,
-            max_wait_ms=ANCHOR_WAIT_MS,
-            read_committed=committed,
-        )
-        raise_for(reply.error, what)
-        if reply.partitions or not reply.throttle_ms:
-            break
-        await asyncio.sleep(reply.throttle_ms / 1000)  # over a quota a broker leaves the partition out
+    reply = await fetch_in_quota(
+        client,
+        leader.node,
+        [want],
+        what=what,
+        max_bytes=max_bytes,
+        max_wait_ms=ANCHOR_WAIT_MS,
+        committed=committed,
+    )
     with unpacking(what):
         fetched = reply.partitions[0]
     raise_for(fetched.error, what)

@@ -100,4 +100,13 @@ def unpacking(what: str) -> Iterator[None]:
 def raise_for(code: int, what: str) -> None:
     """Raise `BrokerRefused` unless the code is 0."""
     if code:
-        raise BrokerRefused(f"{what}: {ErrorCode.name_of(code)}", code=code)
+        raise refused(code, what)
+
+
+def refused(code: int, what: str) -> BrokerRefused:
+    return BrokerRefused(f"{what}: {ErrorCode.name_of(code)}", code=code)
+
+
+def left_out(what: str) -> ProtocolError:
+    """Of an answer about many things that says nothing of one that was asked for."""
+    return ProtocolError(f"{what}: the answer leaves it out")

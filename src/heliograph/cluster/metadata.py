@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -85,6 +85,10 @@ class ClusterMetadata:
         """Of these topics, as if they had been asked for by name."""
         found = {name: self.topics.get(name) or _unknown(name) for name in topics}
         return replace(self, topics=found)
+
+    def existing(self, topics: Collection[str]) -> ClusterMetadata:
+        """Of those of these topics that are there."""
+        return replace(self, topics={name: each for name, each in self.topics.items() if name in topics})
 
     def changed_since(self, before: ClusterMetadata) -> list[str]:
         """The topics that are not what they were, or led by others. When brokers come or go, that may be any."""

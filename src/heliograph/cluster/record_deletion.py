@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
 
+from heliograph.cluster.by_leader import leader_of
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.grants import Resource, Right, grant_line
-from heliograph.cluster.log_reads import leader_of
 from heliograph.cluster.messages import call, raise_for, unpacking
 from heliograph.model.errors import BrokerRefused
 from heliograph.model.partition import TopicPartition

@@ -19,9 +19,11 @@ from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdRespons
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
 from heliograph.cluster.admin import call_any
+from heliograph.cluster.by_leader import leader_of
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.fetches import fetch
-from heliograph.cluster.log_reads import CONSUMER, EARLIEST, LATEST, first_since, leader_of, list_offset
+from heliograph.cluster.list_offsets import CONSUMER, EARLIEST, LATEST
+from heliograph.cluster.log_reads import first_since, list_offset
 from heliograph.cluster.messages import common_version, raise_for, unpacking
 from heliograph.model.clock import time_of_day
 from heliograph.model.errors import BrokerRefused, ProtocolError, RequestFailed

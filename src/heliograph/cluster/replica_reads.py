@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from kafka.protocol.metadata import MetadataResponse
 
 from heliograph.cluster.admin import call_any
+from heliograph.cluster.batches_at import QUOTA_ROUNDS
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.fetches import fetch
-from heliograph.cluster.log_reads import QUOTA_ROUNDS, Batches
+from heliograph.cluster.log_reads import Batches
 from heliograph.cluster.messages import raise_for, unpacking
 from heliograph.cluster.metadata import from_response, request_for
 from heliograph.model.partition import TopicPartition

@@ -10,26 +10,24 @@ copied whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from heliograph.cluster.at_most import at_most
+from heliograph.cluster.batches_at import batches_at
+from heliograph.cluster.by_leader import Problem, answered, look_twice, unanswered
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.log_reads import CONSUMER, list_offset, read_batch, read_span, read_stable_end
+from heliograph.cluster.list_offsets import CONSUMER, DatedRecord, list_offsets
+from heliograph.cluster.log_reads import read_spans, read_stable_ends
 from heliograph.controller.at_first import AtFirst
 from heliograph.controller.plan import CopyPartition, Plan, RefusePartition
 from heliograph.model.admission import Refused
-from heliograph.model.errors import ProtocolError, RequestFailed
 from heliograph.model.hints import THEN_START
 from heliograph.model.partition import MirrorPartition, TopicPartition
 from heliograph.model.policy import EARLIEST, Isolation, LinkPolicy
 from heliograph.model.start import LATEST, start_time
 from heliograph.model.states import StopReason
-
-READS_AT_ONCE = 64
-NO_OFFSET = -1  # a broker's answer: no record is as young
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +51,12 @@ async def resolve_beginnings(
     unkept = {copy.spec.partition: _NO_LEDGER for copy in chosen if copy.spec.partition.link not in kept}
     todo = _without(todo, unkept)
     wanted = [copy for copy in chosen if copy.spec.partition not in unkept]
-    questions = [
-        partial(_resolve, source_of(each.partition.link), each.partition.source, each.policy, now)
-        for each in (copy.spec for copy in wanted)
-    ]
-    answers = await at_most(READS_AT_ONCE, questions)
-    found = dict(zip((copy.spec.partition for copy in wanted), answers, strict=True))
+    policies: dict[str, dict[MirrorPartition, LinkPolicy]] = {}
+    for spec in (copy.spec for copy in wanted):
+        policies.setdefault(spec.partition.link, {})[spec.partition] = spec.policy
+    found: dict[MirrorPartition, int | Refused] = {}
+    for link, of_link in policies.items():
+        found |= await _resolve(source_of(link), of_link, now)
     goals = {key: goal for key, goal in found.items() if isinstance(goal, int)}
     failed = {key: why for key, why in found.items() if isinstance(why, Refused)}
     return Beginnings(todo=_without(with_goals(todo, goals), failed), goals=goals)
@@ -84,38 +82,63 @@ async def resolve_waiting(
     """Where partitions begin that cannot be copied yet, as of now: their topics are not on the target, or are refused.
     One that cannot be asked now is left out, and resolved when it is copied."""
     wanted = {key: policy for key, policy in waiting.items() if policy.start != EARLIEST}
-    questions = [partial(_resolve, source, key.source, policy, now) for key, policy in wanted.items()]
-    answers = await at_most(READS_AT_ONCE, questions)
-    return {key: goal for key, goal in zip(wanted, answers, strict=True) if isinstance(goal, int)}
+    found = await _resolve(source, wanted, now)
+    return {key: goal for key, goal in found.items() if isinstance(goal, int)}
 
 
 async def _resolve(
-    source: ClusterClient, where: TopicPartition, policy: LinkPolicy, now: datetime
-) -> int | Refused:
-    try:
-        return await _offset(source, where, policy.start, policy.isolation, now)
-    except (RequestFailed, ProtocolError) as problem:
-        return Refused(
-            reason=StopReason.LEDGER,
-            message=f"where the mirror begins (start: {policy.start}) cannot be resolved: {problem.message}",
-            hint="see that the source can be read" + THEN_START,
-        )
+    source: ClusterClient, policies: Mapping[MirrorPartition, LinkPolicy], now: datetime
+) -> dict[MirrorPartition, int | Refused]:
+    by_source = {key.source: policy for key, policy in policies.items()}
+    found = await look_twice(source, by_source, partial(_offsets, source, by_source, now))
+    return {key: _goal(found[key.source], policy.start) for key, policy in policies.items()}
 
 
-async def _offset(
-    source: ClusterClient, where: TopicPartition, start: str, isolation: Isolation, now: datetime
-) -> int:
-    span = await read_span(source, where)
-    committed = isolation is Isolation.READ_COMMITTED
-    end = await read_stable_end(source, where) if committed else span.high_watermark
-    if start == LATEST:
-        return max(end, span.start)
-    time_ms = int(start_time(start, now).timestamp() * 1000)
-    found = await list_offset(source, where, max(time_ms, 0), replica=CONSUMER, committed=committed)
-    if found == NO_OFFSET or found >= end:
-        return max(end, span.start)
-    batch = await read_batch(source, where, found)
-    return max(found if batch is None else min(batch[0].base_offset, found), span.start)
+def _goal(found: int | Problem, start: str) -> int | Refused:
+    if isinstance(found, int):
+        return found
+    return Refused(
+        reason=StopReason.LEDGER,
+        message=f"where the mirror begins (start: {start}) cannot be resolved: {found.message}",
+        hint="see that the source can be read" + THEN_START,
+    )
+
+
+async def _offsets(
+    source: ClusterClient,
+    policies: Mapping[TopicPartition, LinkPolicy],
+    now: datetime,
+    wheres: Collection[TopicPartition],
+) -> dict[TopicPartition, int | Problem]:
+    spans = await read_spans(source, wheres)
+    committed = {where for where in wheres if policies[where].isolation is Isolation.READ_COMMITTED}
+    stable = await read_stable_ends(source, [where for where in answered(spans) if where in committed])
+    problems = unanswered(spans) | unanswered(stable)
+    read, stable_ends = answered(spans), answered(stable)
+    ends = {
+        where: max(stable_ends.get(where, span.high_watermark), span.start)
+        for where, span in read.items()
+        if where not in problems
+    }
+    times = {
+        where: max(int(start_time(policies[where].start, now).timestamp() * 1000), 0)
+        for where in ends
+        if policies[where].start != LATEST
+    }
+    dated: dict[TopicPartition, DatedRecord | Problem] = {}
+    for isolated in (True, False):
+        asked = {where: time_ms for where, time_ms in times.items() if (where in committed) is isolated}
+        dated |= await list_offsets(source, asked, replica=CONSUMER, committed=isolated)
+    problems |= unanswered(dated)
+    firsts = {where: each.offset for where, each in answered(dated).items()}  # -1: no record is as young
+    young = {where: offset for where, offset in firsts.items() if 0 <= offset < ends[where]}
+    batches = await batches_at(source, young, lambda header, _view: header.base_offset)
+    problems |= unanswered(batches)
+    begins = {
+        where: max(min(young[where], young[where] if base is None else base), read[where].start)
+        for where, base in answered(batches).items()
+    }
+    return {**ends, **begins, **problems}
 
 
 def with_goals(todo: Plan, goals: Mapping[MirrorPartition, int]) -> Plan:

@@ -8,14 +8,14 @@ compaction goes on at the source. Where that is impossible, or the right to dele
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from functools import partial
 
-from heliograph.cluster.at_most import at_most
+from heliograph.cluster.batches_at import batches_at
+from heliograph.cluster.by_leader import Problem, answered, look_twice, unanswered
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.log_reads import read_batch, read_span
+from heliograph.cluster.log_reads import read_spans
 from heliograph.cluster.rights import try_deleting_records
-from heliograph.controller.beginnings import READS_AT_ONCE
 from heliograph.controller.plan import CopyPartition, Plan
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.model.errors import ProtocolError, RequestFailed
@@ -32,8 +32,9 @@ async def first_records(
     log's start that it pays. Target topics exist."""
     ends = _target_ends(snapshot)
     new = [copy.spec.partition for copy in todo.copies if _is_new(copy, ends)]
-    answers = await at_most(READS_AT_ONCE, [partial(_first_record, source, key.source) for key in new])
-    found = {key: offset for key, offset in zip(new, answers, strict=True) if offset is not None}
+    wheres = [key.source for key in new]
+    far = answered(await look_twice(source, wheres, partial(_far_records, source)))
+    found = {key: offset for key in new if (offset := far.get(key.source)) is not None}
     denied = await _denied(target, {key.target_topic for key in found})
     return {key: offset for key, offset in found.items() if key.target_topic not in denied}
 
@@ -64,13 +65,16 @@ def _target_ends(snapshot: LinkSnapshot) -> dict[MirrorPartition, int]:
     }
 
 
-async def _first_record(source: ClusterClient, where: TopicPartition) -> int | None:
-    """None: it is near, or the source does not say."""
-    try:
-        start = (await read_span(source, where)).start
-        batch = await read_batch(source, where, start)
-    except (RequestFailed, ProtocolError):
-        return None
-    if batch is None or batch[0].base_offset - start <= MOST_OFFSETS:
-        return None
-    return batch[0].base_offset
+async def _far_records(
+    source: ClusterClient, wheres: Collection[TopicPartition]
+) -> dict[TopicPartition, int | Problem | None]:
+    """The first record of each; None: it is near, or there is none."""
+    spans = await read_spans(source, wheres)
+    starts = {where: span.start for where, span in answered(spans).items()}
+    firsts = await batches_at(source, starts, lambda header, _view: header.base_offset)
+    offsets = answered(firsts)
+    far = {
+        where: offset if offset is not None and offset - starts[where] > MOST_OFFSETS else None
+        for where, offset in offsets.items()
+    }
+    return {**unanswered(spans), **unanswered(firsts), **far}

@@ -26,7 +26,8 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import CONTROL, ClusterClient
-from heliograph.cluster.log_reads import LATEST, OURSELVES, list_offset, read_producer
+from heliograph.cluster.list_offsets import LATEST, OURSELVES
+from heliograph.cluster.log_reads import list_offset, read_producer
 from heliograph.cluster.messages import common_version
 from heliograph.cluster.offsets_topic import OFFSETS_TOPIC, REPLICATION_FACTOR, read_offsets_topic
 from heliograph.controller.finding import Finding, Side, listed

@@ -9,7 +9,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from heliograph.cluster.admin import read_state_lasts_ms
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.grants import Resource, Right
 from heliograph.cluster.rights import (
@@ -97,7 +96,7 @@ async def check_target(side: Side, snapshot: LinkSnapshot, groups: Iterable[str]
     barred = [group for group in groups if await try_heartbeat(side.client, group) == denied]
     why = "no driver of this link can be elected"
     findings += side.lacks(Right.READ, Resource.GROUP, barred, consequence=why)
-    if await read_state_lasts_ms(side.client) is None:
+    if snapshot.state_lasts_ms is None:
         why = "producer.id.expiration.ms cannot be read and is taken for 24 h"
         findings += side.lacks(
             Right.DESCRIBE_CONFIGS, Resource.CLUSTER, severity=Severity.WARNING, consequence=why

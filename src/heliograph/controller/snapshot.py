@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from heliograph.cluster.admin import TopicConfig
-from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.cluster.log_reads import LogSpan
+from heliograph.cluster.producer_states import ProducerState
 from heliograph.controller.gap_filling import UNREAD, GapFilling
 from heliograph.model.admission import LastBatch
 from heliograph.model.errors import ClusterUnreachable

@@ -8,29 +8,24 @@ all there is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 
-from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.log_reads import read_batch
 from heliograph.controller.clusters import Clusters
+from heliograph.controller.lag_times import read_times
 from heliograph.controller.ledger_sight import NOT_SEEN, LedgerSight
 from heliograph.controller.ledger_word import as_recorded
 from heliograph.controller.live_document import Surveyed, heard
-from heliograph.controller.snapshot import LinkAway, LinkSnapshot, PartitionSight
-from heliograph.model.errors import ProtocolError, RequestFailed
+from heliograph.controller.snapshot import LinkAway, LinkSnapshot, PartitionSight, SourceTopic
 from heliograph.model.link_status import LinkStatus, published_link
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.partition_filter import EVERY_PARTITION, PartitionFilter
 from heliograph.model.partition_status import Document, PartitionStatus
 from heliograph.model.states import PartitionState
-from heliograph.wire.batch import MAGIC
 
 SCHEMA = "heliograph.status/1"
-READS_AT_ONCE = 64
 
 
 async def status_document(
@@ -110,28 +105,42 @@ async def _observed(
     snapshot: LinkSnapshot, source: ClusterClient, told: LinkStatus, now: datetime
 ) -> LinkStatus:
     rows = {row.partition: row for row in told.partitions}
+    seen = [
+        _partition(rows.get(key, PartitionStatus(partition=key)), sight)
+        for topic in snapshot.sources
+        for key, sight in _keyed(snapshot, topic)
+    ]
+    behind = {row.partition.source: row.next_offset or 0 for row in seen if row.lag_records}
+    times = await read_times(source, behind)
+    return replace(
+        told, partitions=tuple(_with_lag(row, times.get(row.partition.source), now) for row in seen)
+    )
 
-    async def row(topic: str, number: int, sight: PartitionSight) -> PartitionStatus:
-        key = MirrorPartition(snapshot.link.name, topic, snapshot.link.target_topic(topic), number)
-        return await _partition(rows.get(key, PartitionStatus(partition=key)), sight, source, now)
 
-    sights = ((topic.name, n, sight) for topic in snapshot.sources for n, sight in topic.partitions.items())
-    partitions = await at_most(READS_AT_ONCE, (partial(row, *seen) for seen in sights))
-    return replace(told, partitions=tuple(partitions))
+def _keyed(snapshot: LinkSnapshot, topic: SourceTopic) -> Iterator[tuple[MirrorPartition, PartitionSight]]:
+    target = snapshot.link.target_topic(topic.name)
+    for number, sight in topic.partitions.items():
+        yield MirrorPartition(snapshot.link.name, topic.name, target, number), sight
 
 
-async def _partition(
-    told: PartitionStatus, sight: PartitionSight, source: ClusterClient, now: datetime
-) -> PartitionStatus:
+def _partition(told: PartitionStatus, sight: PartitionSight) -> PartitionStatus:
     """What is told, with what both clusters show in its place."""
-    seen = told._replace(
+    return told._replace(
         source_start=sight.source.start if sight.source else None,
         source_end=sight.source_end,
         next_offset=_next_offset(sight),
         target_end=sight.target.high_watermark if sight.target else None,
         error=told.problem or _unseen(sight),
     )
-    return seen._replace(lag_ms=await _lag_ms(source, seen, now))
+
+
+def _with_lag(row: PartitionStatus, time_ms: int | None, now: datetime) -> PartitionStatus:
+    """Now minus the timestamp of the first record that is not copied yet."""
+    if not row.lag_records:
+        return row._replace(lag_ms=row.lag_records)
+    if time_ms is None:
+        return row._replace(lag_ms=None)
+    return row._replace(lag_ms=max(int(now.timestamp() * 1000) - time_ms, 0))
 
 
 def _next_offset(sight: PartitionSight) -> int | None:
@@ -144,19 +153,3 @@ def _next_offset(sight: PartitionSight) -> int | None:
 def _unseen(sight: PartitionSight) -> str | None:
     """Why an end could not be read. A target that is being written right now is as it should be."""
     return None if sight.source is not None and sight.target is not None else sight.unreadable
-
-
-async def _lag_ms(source: ClusterClient, seen: PartitionStatus, now: datetime) -> int | None:
-    """Now minus the timestamp of the first record that is not copied yet."""
-    if not seen.lag_records:
-        return seen.lag_records
-    try:
-        first = await read_batch(source, seen.partition.source, seen.next_offset or 0)
-    except (RequestFailed, ProtocolError):
-        return None
-    if first is None:
-        return None
-    header = first[0]
-    # Messages of format 1 have one timestamp, and compressed ones their latest; those of format 0 have none.
-    time_ms = header.base_timestamp if header.magic == MAGIC else header.max_timestamp
-    return max(int(now.timestamp() * 1000) - time_ms, 0) if time_ms >= 0 else None

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from heliograph.cluster.empty_transactions import FillProducer
-from heliograph.cluster.log_reads import Batches, DatedRecord, LogSpan, ProducerState
+from heliograph.cluster.list_offsets import DatedRecord
+from heliograph.cluster.log_reads import Batches, LogSpan
+from heliograph.cluster.producer_states import ProducerState
 from heliograph.copier.ports import Batch
 
 

@@ -22,7 +22,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from heliograph.cluster.empty_transactions import FillProducer
-from heliograph.cluster.log_reads import LogSpan, ProducerState
+from heliograph.cluster.log_reads import LogSpan
+from heliograph.cluster.producer_states import ProducerState
 from heliograph.copier.anchor import compare_anchor
 from heliograph.copier.dense_anchor import compare_dense_anchor
 from heliograph.copier.last_hole import HoleSearch, last_hole_end

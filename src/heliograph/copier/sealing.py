@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from heliograph.cluster.log_reads import DatedRecord, LogSpan
+from heliograph.cluster.list_offsets import DatedRecord
+from heliograph.cluster.log_reads import LogSpan
 from heliograph.copier.find_filler import last_filler
 from heliograph.copier.questions import Asking, AwaitTime, ReadTargetSegmentEnd, ReadTargetSince
 from heliograph.copier.tail import Tail

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from heliograph.cluster.log_reads import Batches, LogSpan, ProducerState
+from heliograph.cluster.log_reads import Batches, LogSpan
+from heliograph.cluster.producer_states import ProducerState
 from heliograph.copier.own_markers import OwnMarkers
 from heliograph.copier.ports import Batch
 from heliograph.copier.questions import Asking, LoadKernels, ReadSourceGap, ReadTargetBatches, Unsettled
