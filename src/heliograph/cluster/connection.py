@@ -22,12 +22,14 @@ import contextlib
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 from heliograph.cluster.exchange import Buffer, Exchange
 from heliograph.cluster.gate import Flow, Gate, Permit
+from heliograph.cluster.line import Line
 from heliograph.cluster.security.tls_failures import closed_while_shaking
 from heliograph.cluster.security.tls_stream import TlsStream
+from heliograph.cluster.socket_outlet import SocketOutlet
 from heliograph.model.errors import (
     Disconnected,
     HeliographError,
@@ -37,55 +39,6 @@ from heliograph.model.errors import (
 )
 
 ROOM_LOOK_S = 0.002  # rare: the kernel took all of a request but the very last byte
-
-
-class _SocketOutlet:
-    """The way to the kernel: past the transport while that keeps nothing back, else through it.
-
-    The socket is ours and not its number: whichever event loop closes it leaves us an object that refuses to send, and
-    no number that may be another connection's by now.
-    """
-
-    def __init__(self, sock: socket.socket, transport: asyncio.Transport) -> None:
-        self._sock = sock
-        self._transport = transport
-        # It calls resume_writing only after it had to keep more than this; and uvloop writes only then at once.
-        transport.set_write_buffer_limits(high=0)
-
-    @property
-    def is_empty(self) -> bool:
-        """A transport that has failed has thrown away what it kept: what comes after that must not follow."""
-        return not self._transport.get_write_buffer_size() and not self._transport.is_closing()
-
-    def write_now(self, parts: Sequence[Buffer]) -> int:
-        try:
-            return self._sock.sendmsg(parts)
-        except (BlockingIOError, InterruptedError):
-            return 0
-
-    def write_later(self, parts: Sequence[Buffer]) -> None:
-        self._transport.writelines(parts)
-
-
-class Line(Protocol):
-    """Where requests can be sent: a connection, or one that is reserved."""
-
-    @property
-    def address(self) -> str: ...
-
-    @property
-    def versions(self) -> dict[int, tuple[int, int]]: ...
-
-    def request(
-        self,
-        api_key: int,
-        version: int,
-        buffers: Sequence[Buffer],
-        *,
-        flexible: bool,
-        timeout_ms: int,
-        permit: Permit | None = None,
-    ) -> asyncio.Future[memoryview]: ...
 
 
 class _Request(NamedTuple):
@@ -347,7 +300,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._gate = Gate(_SocketOutlet(self._sock, self._transport))
+        self._gate = Gate(SocketOutlet(self._sock, self._transport))
         if self._tls is None:
             self.opened.set_result(None)
         else:

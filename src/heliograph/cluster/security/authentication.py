@@ -18,7 +18,7 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
-from heliograph.cluster.connection import Line
+from heliograph.cluster.line import Line
 from heliograph.cluster.messages import call, common_version
 from heliograph.cluster.security.mechanisms import SaslExchange
 from heliograph.cluster.security.settings import SaslMechanism
