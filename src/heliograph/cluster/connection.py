@@ -10,7 +10,8 @@ A request may come with a permit, which is asked right before the system call th
 the connection is closed instead, and nothing of what waits behind leaves either. Closing throws away what was not sent.
 
 Under TLS requests are sealed before they come to the gate, and answers are opened when they are received
-(security/tls_stream.py). While a connection is reserved, for proving again who we are, all other requests wait.
+(security/tls_stream.py). While a connection is reserved, for proving again who we are, all other requests wait; if that
+fails, none of them leaves, and the connection is closed.
 
 How one is opened is open_connection.py's.
 """
@@ -19,10 +20,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, cast
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, NamedTuple, cast
 
 from heliograph.cluster.exchange import Buffer, Exchange
 from heliograph.cluster.gate import Flow, Gate, Permit
@@ -74,13 +76,14 @@ class Connection(asyncio.BufferedProtocol):
         self._exchange: Exchange[asyncio.Future[memoryview]] = Exchange(client_id, frame_limit)
         self._reserved = False
         self._behind: deque[_Request] = deque()  # asked for while it is reserved
+        self._all_left: asyncio.Future[None] | None = None  # whoever reserves waits for that
         self._transport: asyncio.Transport | None = None
         self._gate: Gate | None = None
         self._watchdog: asyncio.TimerHandle | None = None
         self._room_timer: asyncio.TimerHandle | None = None
         self._session_timer: asyncio.TimerHandle | None = None
         self._closed: HeliographError | None = None
-        self.last_used = self._loop.time()
+        self.last_used = self._loop.time()  # by anybody but those who reserve it
 
     @property
     def closed(self) -> bool:
@@ -122,23 +125,45 @@ class Connection(asyncio.BufferedProtocol):
         `flexible`: whether this version of the API uses the flexible encoding (ApiVersions answers never do).
         """
         request = self._asked(api_key, version, buffers, flexible, timeout_ms, permit)
+        self.last_used = self._loop.time()
         if self._reserved and self._closed is None:
             self._behind.append(request)
+            self._watch(request.deadline)
         else:
             self._send(request)
         return request.answer
 
-    @contextlib.contextmanager
-    def reserved(self) -> Iterator[Line]:
-        """For requests that no others may come between. Those of others leave at the end, in their order."""
+    @contextlib.asynccontextmanager
+    async def reserved(self, limit_s: float) -> AsyncIterator[Line]:
+        """For requests that no others may come between. It begins when nothing is held back any more, which may take so
+        long. What others ask for meanwhile leaves at the end, in its order, or never, if this fails or is cancelled:
+        then the connection is closed, because the peer may not be who it should be, nor know who we are."""
         assert not self._reserved
         self._reserved = True
         try:
+            await self._left(limit_s)
             yield _ReservedLine(self)
+        except BaseException as failed:
+            self.close(failed if isinstance(failed, HeliographError) else None)
+            raise
         finally:
             self._reserved = False
-            while self._behind and self._closed is None:
-                self._send(self._behind.popleft())
+        while self._behind and self._closed is None:
+            self._send(self._behind.popleft())
+
+    async def _left(self, limit_s: float) -> None:
+        """Wait until nothing is held back. New requests must wait, too: else it may be never."""
+        if not self.is_held:
+            return
+        self._all_left = self._loop.create_future()
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._all_left
+        except TimeoutError:
+            words = f"{self.address} did not take in time what had to leave before the session is renewed"
+            raise RequestTimedOut(words) from None
+        finally:
+            self._all_left = None
 
     def _asked(
         self,
@@ -149,8 +174,7 @@ class Connection(asyncio.BufferedProtocol):
         timeout_ms: int,
         permit: Permit | None,
     ) -> _Request:
-        self.last_used = self._loop.time()
-        deadline = self.last_used + timeout_ms / 1000
+        deadline = self._loop.time() + timeout_ms / 1000
         return _Request(
             api_key, version, buffers, flexible, deadline, permit, answer=self._loop.create_future()
         )
@@ -180,6 +204,7 @@ class Connection(asyncio.BufferedProtocol):
     def postpone(self, delay_s: float) -> None:
         """The broker reads nothing for so long, by a quota: what waits is due that much later."""
         self._exchange.postpone(delay_s)
+        self._behind = deque(each._replace(deadline=each.deadline + delay_s) for each in self._behind)
 
     def resume_writing(self) -> None:
         """Let go what may leave now. The transport calls it too, whenever it has become empty."""
@@ -196,6 +221,8 @@ class Connection(asyncio.BufferedProtocol):
         elif flow is Flow.FULL and self._room_timer is None:
             # By the clock: transports tell only of room for what they keep themselves.
             self._room_timer = self._loop.call_later(ROOM_LOOK_S, self._look_again)
+        elif flow is Flow.OPEN and self._all_left is not None and not self._all_left.done():
+            self._all_left.set_result(None)
 
     def _look_again(self) -> None:
         self._room_timer = None
@@ -236,8 +263,10 @@ class Connection(asyncio.BufferedProtocol):
         if not self.opened.done():
             self.opened.set_exception(self._closed)
             self.opened.exception()
-        behind = [request.answer for request in self._behind]
+        behind: list[asyncio.Future[Any]] = [request.answer for request in self._behind]
         self._behind.clear()
+        if self._all_left is not None:
+            behind.append(self._all_left)
         for answer in (*self._exchange.give_up(), *behind):
             if not answer.done():
                 answer.set_exception(self._closed)
@@ -253,8 +282,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _check_deadline(self) -> None:
         self._watchdog = None
-        first = self._exchange.first_deadline
-        if first is None:
+        first = min((request.deadline for request in self._behind), default=math.inf)
+        if (sent := self._exchange.first_deadline) is not None:
+            first = min(first, sent)
+        if first == math.inf:
             return
         if first <= self._loop.time():
             self.close(RequestTimedOut(f"{self.address} did not answer in time"))

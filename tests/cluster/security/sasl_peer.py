@@ -64,10 +64,13 @@ class SaslPeer:
     async def behave(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         while True:
-            api_key, version, correlation_id, body = await read_request(reader)
+            api_key, version, correlation_id, body = await self.read(reader)
             said = self._say(api_key, version, body)
             await asyncio.sleep(self.delay_s)
             writer.write(answer(correlation_id, said))
+
+    async def read(self, reader: asyncio.StreamReader) -> tuple[int, int, int, bytes]:
+        return await read_request(reader)
 
     def _say(self, api_key: int, version: int, body: bytes) -> bytes:
         if api_key == ApiKey.API_VERSIONS:

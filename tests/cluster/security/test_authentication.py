@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
-from heliograph.cluster.broker_versions import BrokerVersions
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.connection import Connection
 from heliograph.cluster.open_connection import UNPROVEN_FRAME_LIMIT
 from heliograph.cluster.security.attempts import TURN_S, Attempts
-from heliograph.cluster.security.cluster_locks import ClusterLocks
 from heliograph.cluster.security.mechanisms import MOST_ITERATIONS, exchange_for
-from heliograph.cluster.security.settings import SaslMechanism, SaslSettings, Security, SecurityProtocol
+from heliograph.cluster.security.settings import SaslMechanism, SaslSettings
 from heliograph.model.errors import (
     AuthenticationFailed,
     ClusterUnreachable,
@@ -29,45 +23,8 @@ from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode
 from tests.cluster.peers import peer, properties_for
 
+from .sasl_door import ALICE, PASSWORD, SCRAM, Door, ask, door, secured
 from .sasl_peer import OTHER_API, Said, SaslPeer, accept, refuse
-
-PASSWORD = "open-sesame-4711"
-ALICE = SaslSettings(mechanism=SaslMechanism.PLAIN, username="alice", password=PASSWORD)
-SCRAM = SaslSettings(mechanism=SaslMechanism.SCRAM_SHA_256, username="alice", password=PASSWORD)
-
-
-def secured(sasl: SaslSettings) -> Security:
-    return Security(protocol=SecurityProtocol.SASL_PLAINTEXT, sasl=sasl)
-
-
-class Door:
-    """Opens connections to one played broker as a cluster's client does."""
-
-    def __init__(self, port: int, sasl: SaslSettings, **choices: Any) -> None:
-        self.port = port
-        self.locks = ClusterLocks(secured(sasl), timeout_ms=500, attempts=Attempts(), **choices)
-        self._versions = BrokerVersions(properties_for(port, security=secured(sasl)), self.locks)
-
-    async def open(self) -> Connection:
-        connection = await self._versions.open("127.0.0.1", self.port)
-        try:
-            await self.locks.authenticate(connection, "127.0.0.1")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-
-@asynccontextmanager
-async def door(broker: SaslPeer, sasl: SaslSettings = ALICE, **choices: Any) -> AsyncIterator[Door]:
-    async with peer(broker.behave) as port:
-        opened = Door(port, sasl, **choices)
-        yield opened
-        await opened.locks.aclose()
-
-
-def ask(connection: Connection, body: bytes) -> asyncio.Future[memoryview]:
-    return connection.request(OTHER_API, 0, [body], flexible=False, timeout_ms=2000)
 
 
 async def test_plain_says_name_and_password_once_and_then_requests_pass() -> None:
@@ -365,34 +322,6 @@ async def test_a_session_that_cannot_be_renewed_ends_its_connection_with_the_rea
                 await asyncio.sleep(0.01)
         with pytest.raises(AuthenticationFailed, match="alice"):
             await ask(connection, b"too late")
-
-
-async def test_a_session_is_not_renewed_while_a_request_is_held_back() -> None:
-    broker = SaslPeer(lasts_ms=100)
-    async with door(broker) as it:
-        connection = await it.open()
-        assert connection._gate is not None
-        connection._gate.push([b""], lambda: True)  # as one whose last byte may not leave yet
-        await asyncio.sleep(0.3)
-        assert len(broker.tokens) == 1
-        connection._gate.clear()
-        async with asyncio.timeout(2):
-            while len(broker.tokens) < 2:  # noqa: ASYNC110 - a list sets no event
-                await asyncio.sleep(0.01)
-        connection.close()
-
-
-async def test_a_connection_that_closes_while_it_is_renewed_fails_what_waits_behind() -> None:
-    broker = SaslPeer()
-    async with door(broker) as it:
-        connection = await it.open()
-        with connection.reserved():
-            waiting = ask(connection, b"behind")
-            connection.close(Disconnected("gone"))
-            late = ask(connection, b"later still")
-        for answered in (waiting, late):
-            with pytest.raises(Disconnected, match="gone"):
-                await answered
 
 
 async def test_a_cluster_that_refuses_us_is_named_and_its_other_servers_are_not_tried() -> None:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 # Of a session's time, as in Kafka's own clients: at random, so that connections do not all come at once.
 AGAIN_AFTER = (0.85, 0.95)
-HELD_LOOK_S = 0.01
 
 
 class ClusterLocks:
@@ -75,7 +74,7 @@ class ClusterLocks:
     async def authenticate(self, connection: Connection, host: str) -> None:
         """Prove who we are on a new connection, and from then on again in time."""
         if self._security.sasl is not None:
-            await self._prove(connection, host)
+            await self._prove(connection, host, self._timeout_ms / 1000)
 
     async def aclose(self) -> None:
         tasks = list(self._tasks)
@@ -83,7 +82,8 @@ class ClusterLocks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _prove(self, connection: Connection, host: str) -> None:
+    async def _prove(self, connection: Connection, host: str, limit_s: float) -> None:
+        """`limit_s`: how long what is held back may take to leave before it begins."""
         sasl = self._security.sasl
         if sasl is None:
             return
@@ -91,21 +91,21 @@ class ClusterLocks:
         async with self._attempts.attempt(await asyncio.to_thread(fingerprint, secret)):
             exchange = self._make_exchange(sasl, host)
             first = await in_thread(exchange.first)
-            while connection.is_held:  # noqa: ASYNC110 - what is held leaves by itself, or the connection ends
-                await asyncio.sleep(HELD_LOOK_S)
-            with connection.reserved() as line:
+            async with connection.reserved(limit_s) as line:
                 lasts_ms = await authenticate(line, sasl.mechanism, exchange, first, self._timeout_ms)
         if lasts_ms > 0:
-            due_s = lasts_ms / 1000 * random.uniform(*AGAIN_AFTER)
-            connection.renew_in(due_s, lambda: self._renew(connection, host))
+            lasts_s = lasts_ms / 1000
+            due_s = lasts_s * random.uniform(*AGAIN_AFTER)
+            left_s = max(lasts_s - due_s, self._timeout_ms / 1000)
+            connection.renew_in(due_s, lambda: self._renew(connection, host, left_s))
 
-    def _renew(self, connection: Connection, host: str) -> None:
-        task = asyncio.get_running_loop().create_task(self._prove_again(connection, host))
+    def _renew(self, connection: Connection, host: str, limit_s: float) -> None:
+        task = asyncio.get_running_loop().create_task(self._prove_again(connection, host, limit_s))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _prove_again(self, connection: Connection, host: str) -> None:
+    async def _prove_again(self, connection: Connection, host: str, limit_s: float) -> None:
         try:
-            await self._prove(connection, host)
+            await self._prove(connection, host, limit_s)
         except HeliographError as problem:
             connection.close(problem)
