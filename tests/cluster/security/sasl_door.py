@@ -12,14 +12,22 @@ from heliograph.cluster.connection import Connection
 from heliograph.cluster.gate import Permit
 from heliograph.cluster.security.attempts import Attempts
 from heliograph.cluster.security.cluster_locks import ClusterLocks
-from heliograph.cluster.security.settings import SaslMechanism, SaslSettings, Security, SecurityProtocol
+from heliograph.cluster.security.settings import (
+    KerberosSettings,
+    SaslMechanism,
+    SaslSettings,
+    Security,
+    SecurityProtocol,
+)
 from tests.cluster.peers import peer, properties_for
 
 from .sasl_peer import OTHER_API, SaslPeer
 
 PASSWORD = "open-sesame-4711"
 ALICE = SaslSettings(mechanism=SaslMechanism.PLAIN, username="alice", password=PASSWORD)
+BOB = SaslSettings(mechanism=SaslMechanism.PLAIN, username="bob", password="another-4712")
 SCRAM = SaslSettings(mechanism=SaslMechanism.SCRAM_SHA_256, username="alice", password=PASSWORD)
+KERBEROS = SaslSettings(mechanism=SaslMechanism.GSSAPI, kerberos=KerberosSettings(service_name="kafka"))
 
 
 def secured(sasl: SaslSettings) -> Security:
@@ -27,11 +35,12 @@ def secured(sasl: SaslSettings) -> Security:
 
 
 class Door:
-    """Opens connections to one played broker as a cluster's client does."""
+    """Opens connections to one played broker as a cluster's client does. `choices`: of its locks."""
 
     def __init__(self, port: int, sasl: SaslSettings, **choices: Any) -> None:
         self.port = port
-        self.locks = ClusterLocks(secured(sasl), timeout_ms=500, attempts=Attempts(), **choices)
+        chosen = {"timeout_ms": 500, "attempts": Attempts(), **choices}
+        self.locks = ClusterLocks(secured(sasl), **chosen)
         self._versions = BrokerVersions(properties_for(port, security=secured(sasl)), self.locks)
 
     async def open(self) -> Connection:

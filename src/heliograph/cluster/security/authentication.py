@@ -39,12 +39,10 @@ async def in_thread(call: Callable[..., T], *arguments: object) -> T:
     return await asyncio.get_running_loop().run_in_executor(_THREADS, call, *arguments)
 
 
-async def authenticate(
-    line: Line, mechanism: SaslMechanism, exchange: SaslExchange, first: bytes, timeout_ms: int
-) -> int:
+async def authenticate(line: Line, exchange: SaslExchange, first: bytes, timeout_ms: int) -> int:
     """For how many milliseconds the broker accepts it; 0: for ever. `SecurityFailed` if it does not. `first`: what the
-    exchange says first. It is asked for before others are kept off the line: a KDC may take its time."""
-    await _agree(line, mechanism, timeout_ms)
+    exchange says first. It is asked for before others are kept off the line: a KDC may take its time. Behind `agree`.
+    """
     try:
         return await _exchange(line, exchange, first, timeout_ms)
     except SecurityFailed as problem:
@@ -53,10 +51,7 @@ async def authenticate(
 
 async def _exchange(line: Line, exchange: SaslExchange, first: bytes, timeout_ms: int) -> int:
     words: bytes | None = first
-    lasts_ms = 0
     for _ in range(MOST_ROUNDS):
-        if words is None:
-            return lasts_ms
         request = SaslAuthenticateRequest(auth_bytes=words)
         answer = await call(line, request, SaslAuthenticateResponse, timeout_ms=timeout_ms)
         if answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED:
@@ -67,10 +62,13 @@ async def _exchange(line: Line, exchange: SaslExchange, first: bytes, timeout_ms
             )
         lasts_ms = int(getattr(answer, "session_lifetime_ms", None) or 0)
         words = await in_thread(exchange.next, bytes(answer.auth_bytes))
+        if words is None:
+            return lasts_ms
     raise SecurityFailed(f"SASL has not ended after {MOST_ROUNDS} rounds", hint=BROKERS_LOG)
 
 
-async def _agree(line: Line, mechanism: SaslMechanism, timeout_ms: int) -> None:
+async def agree(line: Line, mechanism: SaslMechanism, timeout_ms: int) -> None:
+    """The mechanism is told, and taken. Nothing secret is said."""
     try:
         # Version 0 is followed by tokens without Kafka's frame.
         common_version(line, ApiKey.SASL_HANDSHAKE, "SaslHandshake", range(1, 2))
