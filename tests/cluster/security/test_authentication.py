@@ -132,6 +132,33 @@ def test_scram_refuses_a_broker_that_makes_no_sense_without_telling_a_secret(cha
     assert PASSWORD not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "challenge",
+    [
+        b"r=%b,s=c2FsdA==,i=4096,i=1",  # which of them counts is up to the reader
+        b"r=%b,s=c2FsdA==,i=1,i=4096",
+        b"r=%b,i=4096,s=c2FsdA==,i=1",
+        b"i=4096,r=%b,s=c2FsdA==",
+        b"r=%b,s=c2FsdA==,s=b3RoZXI=,i=4096",
+        b"r=%b,r=%bmore,s=c2FsdA==,i=4096",
+        b"m=must,r=%b,s=c2FsdA==,i=4096",  # an extension that whoever does not know it has to refuse
+        b"r=%b,s=c2FsdA==,i=4096,x=may",
+        b"r=%b,s=c2FsdA==,i=4096,",
+        b"r=%b,s=c2FsdA==,i=4096\n",
+        b"r=%b,s=c2FsdA==,i=4_096",
+        b"r=%b,s=c2FsdA==,i=+4096",
+        b"r=%b,s=c2FsdA==,i=\xd9\xa4\xd9\xa0\xd9\xa9\xd9\xa6",  # 4096 in other digits
+        b"r=%b,s=,i=4096",
+        b"r=%b,s=c2FsdA==,i=" + b"9" * 5000,
+    ],
+)
+def test_scram_takes_a_nonce_a_salt_and_iterations_each_once_and_nothing_else(challenge: bytes) -> None:
+    exchange = exchange_for(SCRAM, "host")
+    nonce = exchange.first().rpartition(b"r=")[2] + b"more"
+    with pytest.raises(SecurityFailed, match="a nonce, a salt and a number of iterations"):
+        exchange.next(challenge.replace(b"%b", nonce))
+
+
 async def test_scram_refuses_a_broker_that_does_not_know_the_password() -> None:
     def play(token: bytes) -> Said:
         if token.startswith(b"n,,"):
