@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
+from heliograph.cluster.bootstrap_servers import is_address
 from heliograph.cluster.broker_versions import BrokerVersions
 from heliograph.cluster.connection import Connection
 from heliograph.cluster.messages import call, common_version
@@ -50,6 +51,7 @@ METADATA_ANSWER_MS = 3_000  # any broker can answer: one that hangs must not hid
 # Brokers name one of them at random as the controller: their answers differ in that, and in nothing else as a rule.
 METADATA_KEPT = 32
 REFUSED_AGAIN_S = 60.0
+MOST_OF_HOST = 80  # characters that are told of what a broker advertises: it may have 32,767
 METADATA_VERSIONS = range(MetadataRequest.max_version + 1)
 # Brokers that take none as high create the topics that a request names, if auto.create.topics.enable says so. They are
 # asked for all topics instead: a mirror creates nothing at a source.
@@ -353,6 +355,7 @@ class ClusterClient:
     async def _opened(
         self, versions: BrokerVersions, locks: ClusterLocks, broker: Broker, unacknowledged_ms: int = 0
     ) -> Connection:
+        self._check_address(broker)
         connection = await versions.open(broker.host, broker.port, unacknowledged_ms=unacknowledged_ms)
         try:
             await locks.authenticate(connection, broker.host)
@@ -361,6 +364,16 @@ class ClusterClient:
             raise
         connection.allow_frames(answer_limit(self.properties))
         return connection
+
+    def _check_address(self, broker: Broker) -> None:
+        """A broker with an address that is of no use is away, and no other one is (P7)."""
+        if not is_address(broker.host, broker.port):
+            told = f"{broker.host[:MOST_OF_HOST]!r}:{broker.port}"
+            raise Disconnected(
+                f"cluster {self.name!r}: broker {broker.node} cannot be reached: it advertises {told}, which is no"
+                " host name and port",
+                hint=f"correct advertised.listeners in the configuration of broker {broker.node}",
+            )
 
 
 def _retrieve(shared: asyncio.Task[Any]) -> None:
