@@ -61,6 +61,11 @@ def test_a_bad_address_is_refused(text: str) -> None:
     assert len(problems_of(bootstrap_servers=text)) == 1
 
 
+def test_a_client_id_that_cannot_be_sent_is_refused() -> None:
+    (problem,) = problems_of(client_id="mirror\udcff")
+    assert problem.startswith("client.id: is not UTF-8")
+
+
 def test_missing_bootstrap_servers_are_told() -> None:
     with pytest.raises(ConfigError, match=r"bootstrap\.servers: required"):
         parse_properties({})

@@ -378,15 +378,16 @@ class ClusterClient:
 
 def _retrieve(shared: asyncio.Task[Any]) -> None:
     """Whoever waits for it hears that the cluster is away; when all have given up waiting, it is nobody's news.
-    Anything else is a bug that somebody must hear of."""
+    Anything else is a bug that somebody must hear of. Not of the task: its repr shows what the exception is about, a
+    password for example."""
     if shared.cancelled() or isinstance(shared.exception(), (RequestFailed, ProtocolError, type(None))):
         return
-    context = {"message": "a request to a cluster failed", "exception": shared.exception(), "task": shared}
+    context = {"message": "a request to a cluster failed", "exception": shared.exception()}
     shared.get_loop().call_exception_handler(context)
 
 
 def _report_end(keeper: asyncio.Task[None]) -> None:
     """A keeper ends when it is cancelled; anything else is a bug that somebody must hear of."""
     if not keeper.cancelled() and (problem := keeper.exception()) is not None:
-        context = {"message": "metadata is kept no more", "exception": problem, "task": keeper}
+        context = {"message": "metadata is kept no more", "exception": problem}
         asyncio.get_running_loop().call_exception_handler(context)

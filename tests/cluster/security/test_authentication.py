@@ -6,13 +6,15 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from heliograph.cluster.broker_versions import BrokerVersions
-from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.client import CONTROL, ClusterClient
 from heliograph.cluster.connection import Connection
+from heliograph.cluster.metadata import Broker
 from heliograph.cluster.open_connection import UNPROVEN_FRAME_LIMIT
 from heliograph.cluster.security.attempts import TURN_S, Attempts
 from heliograph.cluster.security.cluster_locks import ClusterLocks
@@ -420,3 +422,17 @@ async def test_a_new_secret_can_be_tried_before_it_is_used() -> None:
         await client.aclose()
     with pytest.raises(Disconnected):
         await client.try_security(new)
+
+
+async def test_a_password_that_cannot_be_sent_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    """The config refuses it before. An error of this kind is one of ours, and holds what it could not encode."""
+    sasl = replace(ALICE, password=f"{PASSWORD}\udcff")
+    async with peer(SaslPeer().behave) as port:
+        client = ClusterClient("sf", properties_for(port, security=secured(sasl)))
+        client.metadata = replace(client.metadata, brokers={1: Broker(1, "127.0.0.1", port)})
+        with pytest.raises(UnicodeEncodeError):
+            await client.connection(1, CONTROL)
+        await asyncio.sleep(0)
+        await client.aclose()
+    assert "a request to a cluster failed" in caplog.text
+    assert PASSWORD not in caplog.text

@@ -391,3 +391,33 @@ def test_properties_become_security_or_problems_without_a_secret(
         assert (security.tls is not None) == security.protocol.encrypts
         assert (security.sasl is not None) == security.protocol.authenticates
         assert SECRET not in repr(security)
+
+
+# -- texts of another encoding
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        sasl("PLAIN", f'{PLAIN_MODULE} required username="alice" password="{SECRET}\udcff";'),
+        sasl("SCRAM-SHA-256", f'{SCRAM_MODULE} required username="\udcff" password="{SECRET}";'),
+        kerberos(KEYTAB.replace("m@EX", "m\ud800@EX"), sasl_kerberos_service_name="kafka"),
+        SSL | {"ssl.keystore.location": "x.p12", "ssl.keystore.password": f"{SECRET}\udcff"},
+        SSL | {"ssl.keystore.location": "x.pem", "ssl.key.password": f"{SECRET}\udcff"},
+    ],
+)
+def test_what_cannot_be_written_in_utf_8_is_refused_by_its_name_alone(properties: dict[str, str]) -> None:
+    (problem,) = security_problems(properties)
+    name, _, what = problem.partition(": ")
+    assert "\\ud" in ascii(properties[name])
+    assert what.startswith("is not UTF-8")
+    assert SECRET not in problem
+    assert problem.isascii()
+
+
+def test_a_path_may_be_in_the_encoding_of_its_system() -> None:
+    location = "/etc/\udcff.pem"
+    trusted = parse_security(SSL | {"ssl.truststore.location": location}).tls
+    assert trusted is not None
+    assert trusted.trust is not None
+    assert trusted.trust.location == location
