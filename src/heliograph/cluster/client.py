@@ -78,7 +78,7 @@ class ClusterClient:
         self._failures: dict[tuple[int, str], int] = {}
         self._not_before: dict[tuple[int, str], float] = {}
         self._attempts = attempts or Attempts()
-        self._locks = self._locks_for(properties.security)
+        self._locks = self._locks_for(properties.security, self._attempts)
         self._versions = BrokerVersions(properties, self._locks)
         self._metadata_call = RepeatedCall(MetadataResponse, self._read_metadata, kept=METADATA_KEPT)
         self._read_last: ClusterMetadata | None = None
@@ -127,13 +127,16 @@ class ClusterClient:
 
     def use(self, security: Security) -> None:
         """Prove with this who we are, from now on. Connections that are open stay so."""
+        if security != self.properties.security:
+            self._attempts.forgive()
         self.properties = replace(self.properties, security=security)
         self._locks.use(security)
 
     async def try_security(self, security: Security) -> None:
         """Whether the cluster lets us in with that, by a connection that is closed again; `SecurityFailed` if it does
-        not, and what else is wrong where no broker can be asked."""
-        locks = self._locks_for(security)
+        not, and what else is wrong where no broker can be asked. Once for each call, whatever was refused before: how
+        often is up to the caller."""
+        locks = self._locks_for(security, Attempts())
         versions = BrokerVersions(replace(self.properties, security=security), locks)
         addresses = [(broker.host, broker.port) for broker in self.metadata.brokers.values()]
         problem: RequestFailed | ProtocolError | None = None
@@ -151,11 +154,11 @@ class ClusterClient:
         assert problem is not None
         raise problem
 
-    def _locks_for(self, security: Security) -> ClusterLocks:
+    def _locks_for(self, security: Security, attempts: Attempts) -> ClusterLocks:
         timeout_ms = min(
             self.properties.socket_connection_setup_timeout_ms, self.properties.request_timeout_ms
         )
-        return ClusterLocks(security, timeout_ms=timeout_ms, attempts=self._attempts)
+        return ClusterLocks(security, timeout_ms=timeout_ms, attempts=attempts)
 
     async def _ask_address(self, host: str, port: int, topics: set[str] | None) -> ClusterMetadata:
         """Metadata from an address that need not be a known broker, over a connection of its own."""

@@ -50,6 +50,10 @@ class Attempts:
             if alone:
                 self._turns.release()
 
+    def forgive(self) -> None:
+        """Other secrets are in use from now on: one that was refused may have been made good since."""
+        self._refused = None
+
     async def _await_turn(self) -> bool:
         """Whether it has come, or the patience is over."""
         try:
