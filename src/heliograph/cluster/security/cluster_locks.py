@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from heliograph.cluster.connection import Connection
 from heliograph.cluster.security.attempts import Attempts
-from heliograph.cluster.security.authentication import authenticate, in_thread
+from heliograph.cluster.security.authentication import authenticate
 from heliograph.cluster.security.fingerprint import fingerprint
 from heliograph.cluster.security.mechanisms import SaslExchange, exchange_for
+from heliograph.cluster.security.sasl_threads import begin
 from heliograph.cluster.security.settings import SaslSettings, Security
 from heliograph.cluster.security.tls_stream import TlsStream
 from heliograph.model.errors import HeliographError, SecurityUnusable
@@ -89,8 +90,7 @@ class ClusterLocks:
             return
         secret = replace(self._security, tls=None)  # what locks an account, and no more
         async with self._attempts.attempt(await asyncio.to_thread(fingerprint, secret)):
-            exchange = self._make_exchange(sasl, host)
-            first = await in_thread(exchange.first)
+            exchange, first = await begin(sasl, lambda: self._make_exchange(sasl, host))
             while connection.is_held:  # noqa: ASYNC110 - what is held leaves by itself, or the connection ends
                 await asyncio.sleep(HELD_LOOK_S)
             with connection.reserved() as line:

@@ -229,6 +229,13 @@ def explained(failure: GssFailure, step: Step, attempt: KerberosAttempt) -> Secu
     return meaning.error(message, hint=meaning.hint.format(**names))
 
 
+def kdc_hangs(limit_s: float, attempt: KerberosAttempt) -> SecurityFailed:
+    """Nothing has come from a KDC in so long, and the library still waits."""
+    names = _names(attempt)
+    words = f"{_KDC_AWAY.message.format(**names)}: nothing in {limit_s:.0f} s"
+    return _KDC_AWAY.error(words, hint=_KDC_AWAY.hint.format(**names))
+
+
 def refused_by_broker(words: str, attempt: KerberosAttempt) -> SecurityFailed:
     """Not AuthenticationFailed: brokers lock nobody out, and refuse a ticket also because their own key was changed.
     The next attempt comes with a new ticket."""

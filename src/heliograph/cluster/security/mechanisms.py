@@ -37,6 +37,10 @@ class SaslExchange(Protocol):
         """What it means that the broker refuses us, in these words; nothing more is said."""
         ...
 
+    def late(self, limit_s: float) -> SecurityFailed:
+        """What it means that one of these has not returned in so long. It may still be under way."""
+        ...
+
 
 def exchange_for(sasl: SaslSettings, host: str) -> SaslExchange:
     """`host`: of the broker, as it is addressed."""
@@ -59,6 +63,12 @@ class _Password:
         return AuthenticationFailed(
             f"{self._sasl.mechanism.value} as {self._sasl.username!r} is refused: {words}",
             hint="check the user name and the password in sasl.jaas.config, and that the cluster knows the user",
+        )
+
+    def late(self, limit_s: float) -> SecurityFailed:
+        return SecurityFailed(
+            f"{self._sasl.mechanism.value} as {self._sasl.username!r} was not computed in {limit_s:.0f} s",
+            hint="look at the load of this machine",
         )
 
 
