@@ -392,5 +392,5 @@ def _retrieve(shared: asyncio.Task[Any]) -> None:
 def _report_end(keeper: asyncio.Task[None]) -> None:
     """A keeper ends when it is cancelled; anything else is a bug that somebody must hear of."""
     if not keeper.cancelled() and (problem := keeper.exception()) is not None:
-        context = {"message": "metadata is kept no more", "exception": problem}
+        context = {"message": "a cluster's metadata is no longer refreshed", "exception": problem}
         asyncio.get_running_loop().call_exception_handler(context)

@@ -171,5 +171,5 @@ def _proof(security: Security) -> str:
 def _report_end(watch: asyncio.Task[None]) -> None:
     """It ends when it is cancelled; anything else is a bug that somebody must hear of."""
     if not watch.cancelled() and (problem := watch.exception()) is not None:
-        context = {"message": "new secrets are looked for no more", "exception": problem}
+        context = {"message": "the config is no longer read again for new secrets", "exception": problem}
         watch.get_loop().call_exception_handler(context)

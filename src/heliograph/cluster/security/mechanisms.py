@@ -78,7 +78,9 @@ class _Plain(_Password):
 
     def next(self, challenge: bytes) -> bytes | None:
         if challenge:
-            raise SecurityFailed("the broker asks for more than PLAIN has", hint="see the broker's log")
+            raise SecurityFailed(
+                "the broker answers PLAIN with a challenge, and PLAIN has none", hint="see the broker's log"
+            )
         return None
 
 
