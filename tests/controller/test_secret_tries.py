@@ -12,8 +12,8 @@ from heliograph.controller.secret_tries import LONGEST_PAUSE_S, NewSecrets, Secr
 QUARTER_S = 900.0
 
 
-def secrets(*proofs: str, tls: str = "") -> NewSecrets:
-    return NewSecrets(proofs=frozenset(proofs), whole=frozenset(each + tls for each in proofs))
+def secrets(*credentials: str, tls: str = "") -> NewSecrets:
+    return NewSecrets(credentials=frozenset(credentials), whole=frozenset(each + tls for each in credentials))
 
 
 @given(st.lists(st.sampled_from([0.5, 5.0, 60.0, 300.0, 901.0]), max_size=300), st.data())

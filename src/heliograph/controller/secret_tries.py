@@ -25,11 +25,11 @@ _NEVER = float("inf")
 class NewSecrets:
     """What the config has for a cluster, and what is not in use there yet.
 
-    `proofs`: who we are, each password or keytab apart, by which an account is locked. `whole`: that and the rest, TLS
+    `credentials`: each password or keytab by itself, by which an account is locked. `whole`: these and all else, TLS
     with its files.
     """
 
-    proofs: frozenset[str]
+    credentials: frozenset[str]
     whole: frozenset[str]
 
 
@@ -43,7 +43,7 @@ class SecretTries:
     """Of one cluster, from when it has new secrets until they are in use."""
 
     def __init__(self) -> None:
-        self._refused: dict[str, _Refusals] = {}  # by proof
+        self._refused: dict[str, _Refusals] = {}  # by credential
         self._whole: frozenset[str] = frozenset()  # what all below is about
         self._failures = 0
         self._not_before = float("-inf")
@@ -51,18 +51,18 @@ class SecretTries:
 
     def due(self, secrets: NewSecrets, now: float) -> bool:
         """Whether these may be tried. What is not among them is forgotten: if it comes back, it has changed."""
-        self._refused = {proof: each for proof, each in self._refused.items() if proof in secrets.proofs}
+        self._refused = {each: self._refused[each] for each in self._refused.keys() & secrets.credentials}
         if secrets.whole != self._whole:
             self._whole, self._failures, self._not_before = secrets.whole, 0, float("-inf")
             self._told = ""
         return now >= max([self._not_before, *(each.not_before for each in self._refused.values())])
 
-    def refused(self, proof: str, now: float) -> float | None:
+    def refused(self, credential: str, now: float) -> float | None:
         """How many seconds until it is tried again; None: not until it changes."""
-        count = self._refused[proof].count + 1 if proof in self._refused else 1
+        count = self._refused[credential].count + 1 if credential in self._refused else 1
         pause_s = REFUSED_PAUSES_S[count - 1] if count <= len(REFUSED_PAUSES_S) else None
         not_before = _NEVER if pause_s is None else now + pause_s
-        self._refused[proof] = _Refusals(count=count, not_before=not_before)
+        self._refused[credential] = _Refusals(count=count, not_before=not_before)
         return pause_s
 
     def failed(self, now: float) -> None:

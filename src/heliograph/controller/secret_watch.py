@@ -120,11 +120,12 @@ class SecretWatch:
 
     async def _are_accepted(self, name: str, fresh: Mapping[Security, ClusterClient]) -> bool:
         for security, client in fresh.items():
-            proof = await asyncio.to_thread(_proof, security)  # before: a keytab may change meanwhile
+            # Before it is tried: a keytab may change meanwhile.
+            credential = await asyncio.to_thread(_credential, security)
             try:
                 await client.try_security(security)
             except AuthenticationFailed as problem:
-                self._tell_refused(name, problem, self._tries[name].refused(proof, self._now()))
+                self._tell_refused(name, problem, self._tries[name].refused(credential, self._now()))
                 return False
             except SecurityFailed as problem:
                 self._tries[name].failed(self._now())
@@ -159,11 +160,12 @@ class SecretWatch:
 def _new_secrets(fresh: Collection[Security]) -> NewSecrets:
     """Reads the files that the securities name."""
     return NewSecrets(
-        proofs=frozenset(map(_proof, fresh)), whole=frozenset(fingerprint(security) for security in fresh)
+        credentials=frozenset(map(_credential, fresh)),
+        whole=frozenset(fingerprint(security) for security in fresh),
     )
 
 
-def _proof(security: Security) -> str:
+def _credential(security: Security) -> str:
     """What locks an account, and no more."""
     return fingerprint(replace(security, tls=None))
 
