@@ -1,7 +1,7 @@
 """One TCP connection to one broker: the place where requests and answers meet a socket.
 
 Owns the socket, the futures of those who wait, and the timers; it knows no topics, no retries, no addresses of other
-brokers. The bytes are exchange.py's, what may leave when is gate.py's.
+brokers. The bytes are conversation.py's, what may leave when is gate.py's.
 
 Every request has a deadline. One late answer closes the whole connection, because all later ones wait behind
 it: every request that waits then ends as `RequestTimedOut` or `Disconnected`, with an unknown outcome.
@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol, cast
 
-from heliograph.cluster.exchange import Buffer, Exchange
+from heliograph.cluster.conversation import Buffer, Conversation
 from heliograph.cluster.gate import Flow, Gate, Permit
 from heliograph.cluster.security.tls_failures import closed_while_shaking
 from heliograph.cluster.security.tls_stream import TlsStream
@@ -118,7 +118,7 @@ class Connection(asyncio.BufferedProtocol):
         self._sock = sock
         self._tls = tls
         self._loop = asyncio.get_running_loop()
-        self._exchange: Exchange[asyncio.Future[memoryview]] = Exchange(client_id, frame_limit)
+        self._conversation: Conversation[asyncio.Future[memoryview]] = Conversation(client_id, frame_limit)
         self._reserved = False
         self._behind: deque[_Request] = deque()  # asked for while it is reserved
         self._transport: asyncio.Transport | None = None
@@ -136,7 +136,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def waiting(self) -> int:
         """How many requests have no answer yet."""
-        return self._exchange.waiting + len(self._behind)
+        return self._conversation.waiting + len(self._behind)
 
     @property
     def is_held(self) -> bool:
@@ -145,7 +145,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def allow_frames(self, limit_bytes: int) -> None:
         """Answers may be so large from now on."""
-        self._exchange.frame_limit = limit_bytes
+        self._conversation.frame_limit = limit_bytes
 
     def renew_in(self, delay_s: float, renew: Callable[[], None]) -> None:
         """Call this when the session nears its end, if the connection is open then. One time, the last that was set."""
@@ -206,7 +206,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._closed is not None or self._gate is None:
             request.answer.set_exception(self._closed or Disconnected(f"{self.address} is not connected"))
             return
-        parts: Sequence[Buffer] = self._exchange.ask(
+        parts: Sequence[Buffer] = self._conversation.ask(
             request.api_key,
             request.version,
             request.buffers,
@@ -226,7 +226,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def postpone(self, delay_s: float) -> None:
         """The broker reads nothing for so long, by a quota: what waits is due that much later."""
-        self._exchange.postpone(delay_s)
+        self._conversation.postpone(delay_s)
 
     def resume_writing(self) -> None:
         """Let go what may leave now. The transport calls it too, whenever it has become empty."""
@@ -285,7 +285,7 @@ class Connection(asyncio.BufferedProtocol):
             self.opened.exception()
         behind = [request.answer for request in self._behind]
         self._behind.clear()
-        for answer in (*self._exchange.give_up(), *behind):
+        for answer in (*self._conversation.give_up(), *behind):
             if not answer.done():
                 answer.set_exception(self._closed)
                 answer.exception()  # an answer nobody waits for any more is no news
@@ -300,7 +300,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _check_deadline(self) -> None:
         self._watchdog = None
-        first = self._exchange.first_deadline
+        first = self._conversation.first_deadline
         if first is None:
             return
         if first <= self._loop.time():
@@ -330,14 +330,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _open_sealed(self, tls: TlsStream, nbytes: int) -> None:
         tls.received(nbytes)
-        while tls.is_ready and self._closed is None and (plain := tls.read_into(self._exchange.room())):
+        while tls.is_ready and self._closed is None and (plain := tls.read_into(self._conversation.room())):
             self._take(plain)
         self._shake(tls)
         if tls.has_ended:
             self.eof_received()
 
     def _take(self, nbytes: int) -> None:
-        answered = self._exchange.received(nbytes)
+        answered = self._conversation.received(nbytes)
         if answered is not None:
             answer, body = answered
             if not answer.done():
@@ -355,7 +355,7 @@ class Connection(asyncio.BufferedProtocol):
             self._shake(self._tls)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the frame's own size is what counts
-        return self._exchange.room() if self._tls is None else self._tls.room()
+        return self._conversation.room() if self._tls is None else self._tls.room()
 
     def buffer_updated(self, nbytes: int) -> None:
         try:
