@@ -1,7 +1,7 @@
 """One TCP connection to one broker: the place where requests and answers meet a socket.
 
 Owns the socket, the futures of those who wait, and the timers; it knows no topics, no retries, no addresses of other
-brokers. The bytes are exchange.py's, what may leave when is gate.py's.
+brokers. The bytes are conversation.py's, what may leave when is gate.py's.
 
 Every request has a deadline. One late answer closes the whole connection, because all later ones wait behind
 it: every request that waits then ends as `RequestTimedOut` or `Disconnected`, with an unknown outcome.
@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, NamedTuple, cast
 
-from heliograph.cluster.exchange import Buffer, Exchange
+from heliograph.cluster.conversation import Buffer, Conversation
 from heliograph.cluster.gate import Flow, Gate, Permit
 from heliograph.cluster.line import Line
 from heliograph.cluster.security.tls_failures import closed_while_shaking
@@ -73,7 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         self._sock = sock
         self._tls = tls
         self._loop = asyncio.get_running_loop()
-        self._exchange: Exchange[asyncio.Future[memoryview]] = Exchange(client_id, frame_limit)
+        self._conversation: Conversation[asyncio.Future[memoryview]] = Conversation(client_id, frame_limit)
         self._reserved = False
         self._behind: deque[_Request] = deque()  # asked for while it is reserved
         self._all_left: asyncio.Future[None] | None = None  # whoever reserves waits for that
@@ -92,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def waiting(self) -> int:
         """How many requests have no answer yet."""
-        return self._exchange.waiting + len(self._behind)
+        return self._conversation.waiting + len(self._behind)
 
     @property
     def is_held(self) -> bool:
@@ -101,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def allow_frames(self, limit_bytes: int) -> None:
         """Answers may be so large from now on."""
-        self._exchange.frame_limit = limit_bytes
+        self._conversation.frame_limit = limit_bytes
 
     def renew_in(self, delay_s: float, renew: Callable[[], None]) -> None:
         """Call this when the session nears its end, if the connection is open then. One time, the last that was set."""
@@ -183,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._closed is not None or self._gate is None:
             request.answer.set_exception(self._closed or Disconnected(f"{self.address} is not connected"))
             return
-        parts: Sequence[Buffer] = self._exchange.ask(
+        parts: Sequence[Buffer] = self._conversation.ask(
             request.api_key,
             request.version,
             request.buffers,
@@ -203,7 +203,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def postpone(self, delay_s: float) -> None:
         """The broker reads nothing for so long, by a quota: what waits is due that much later."""
-        self._exchange.postpone(delay_s)
+        self._conversation.postpone(delay_s)
         self._behind = deque(each._replace(deadline=each.deadline + delay_s) for each in self._behind)
 
     def resume_writing(self) -> None:
@@ -267,7 +267,7 @@ class Connection(asyncio.BufferedProtocol):
         self._behind.clear()
         if self._all_left is not None:
             behind.append(self._all_left)
-        for answer in (*self._exchange.give_up(), *behind):
+        for answer in (*self._conversation.give_up(), *behind):
             if not answer.done():
                 answer.set_exception(self._closed)
                 answer.exception()  # an answer nobody waits for any more is no news
@@ -283,7 +283,7 @@ class Connection(asyncio.BufferedProtocol):
     def _check_deadline(self) -> None:
         self._watchdog = None
         first = min((request.deadline for request in self._behind), default=math.inf)
-        if (sent := self._exchange.first_deadline) is not None:
+        if (sent := self._conversation.first_deadline) is not None:
             first = min(first, sent)
         if first == math.inf:
             return
@@ -314,14 +314,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _open_sealed(self, tls: TlsStream, nbytes: int) -> None:
         tls.received(nbytes)
-        while tls.is_ready and self._closed is None and (plain := tls.read_into(self._exchange.room())):
+        while tls.is_ready and self._closed is None and (plain := tls.read_into(self._conversation.room())):
             self._take(plain)
         self._shake(tls)
         if tls.has_ended:
             self.eof_received()
 
     def _take(self, nbytes: int) -> None:
-        answered = self._exchange.received(nbytes)
+        answered = self._conversation.received(nbytes)
         if answered is not None:
             answer, body = answered
             if not answer.done():
@@ -339,7 +339,7 @@ class Connection(asyncio.BufferedProtocol):
             self._shake(self._tls)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the frame's own size is what counts
-        return self._exchange.room() if self._tls is None else self._tls.room()
+        return self._conversation.room() if self._tls is None else self._tls.room()
 
     def buffer_updated(self, nbytes: int) -> None:
         try:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from heliograph.cluster.exchange import Buffer
+from heliograph.cluster.conversation import Buffer
 from heliograph.cluster.gate import Permit
 
 

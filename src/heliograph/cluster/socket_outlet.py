@@ -9,7 +9,7 @@ import asyncio
 import socket
 from collections.abc import Sequence
 
-from heliograph.cluster.exchange import Buffer
+from heliograph.cluster.conversation import Buffer
 
 
 class SocketOutlet:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.client import CONTROL, ClusterClient
+from heliograph.cluster.metadata import Broker
 from heliograph.cluster.open_connection import UNPROVEN_FRAME_LIMIT
 from heliograph.cluster.security.authentication import MOST_ROUNDS
 from heliograph.cluster.security.mechanisms import MOST_ITERATIONS, exchange_for
@@ -281,6 +283,27 @@ async def test_a_cluster_that_refuses_us_is_named_and_its_other_servers_are_not_
     assert len(broker.tokens) == 1
 
 
+async def test_a_secret_that_was_refused_may_come_back_after_another_one_was_in_use() -> None:
+    new = secured(replace(ALICE, password="new"))
+    broker = SaslPeer(refuse)
+    async with peer(broker.behave) as port:
+        client = ClusterClient("sf", properties_for(port, security=secured(ALICE), reconnect_backoff_ms=1))
+        client.metadata = replace(client.metadata, brokers={1: Broker(1, "127.0.0.1", port)})
+        for _ in range(3):
+            with pytest.raises(AuthenticationFailed):
+                await client.connection(1, CONTROL)
+        assert len(broker.tokens) == 1
+        broker.judge = accept
+        client.use(secured(ALICE))  # the same: nothing says that it is good by now
+        with pytest.raises(AuthenticationFailed):
+            await client.connection(1, CONTROL)
+        assert len(broker.tokens) == 1
+        client.use(new)
+        client.use(secured(ALICE))
+        assert not (await client.connection(1, CONTROL)).closed
+        await client.aclose()
+
+
 async def test_a_new_secret_can_be_tried_before_it_is_used() -> None:
     broker = SaslPeer(lambda token: accept(token) if token.endswith(b"new") else refuse(token))
     new = secured(SaslSettings(mechanism=SaslMechanism.PLAIN, username="alice", password="new"))
@@ -292,3 +315,17 @@ async def test_a_new_secret_can_be_tried_before_it_is_used() -> None:
         await client.aclose()
     with pytest.raises(Disconnected):
         await client.try_security(new)
+
+
+async def test_a_password_that_cannot_be_sent_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    """The config refuses it before. An error of this kind is one of ours, and holds what it could not encode."""
+    sasl = replace(ALICE, password=f"{PASSWORD}\udcff")
+    async with peer(SaslPeer().behave) as port:
+        client = ClusterClient("sf", properties_for(port, security=secured(sasl)))
+        client.metadata = replace(client.metadata, brokers={1: Broker(1, "127.0.0.1", port)})
+        with pytest.raises(UnicodeEncodeError):
+            await client.connection(1, CONTROL)
+        await asyncio.sleep(0)
+        await client.aclose()
+    assert "a request to a cluster failed" in caplog.text
+    assert PASSWORD not in caplog.text

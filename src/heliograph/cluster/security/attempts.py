@@ -65,6 +65,11 @@ class Attempts:
             raise
         secret.leave(let_in=True)
 
+    def forgive(self) -> None:
+        """Other secrets are in use from now on: one that was refused may have been made good since."""
+        for secret in self._secrets.values():
+            secret.forgive()
+
     def _secret(self, fingerprint: str) -> _Secret:
         secret = self._secrets.pop(fingerprint, None) or _Secret()
         self._secrets[fingerprint] = secret
@@ -94,6 +99,9 @@ class _Secret:
         if self._refusal is not None:
             message, hint = self._refusal
             raise AuthenticationFailed(f"{message} (not tried again until the secret changes)", hint=hint)
+
+    def forgive(self) -> None:
+        self._refusal = None
 
     async def enter(self, at_once: int, patience_s: float | None) -> None:
         place = object()

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from heliograph.cluster.connection import Connection
 from heliograph.cluster.security.attempts import MOST_AT_ONCE, Attempts
-from heliograph.cluster.security.authentication import agree, authenticate, in_thread
+from heliograph.cluster.security.authentication import agree, authenticate
 from heliograph.cluster.security.fingerprint import fingerprint
 from heliograph.cluster.security.mechanisms import SaslExchange, exchange_for
+from heliograph.cluster.security.sasl_threads import begin
 from heliograph.cluster.security.settings import SaslSettings, Security
 from heliograph.cluster.security.tls_stream import TlsStream
 from heliograph.model.errors import HeliographError, SecurityUnusable
@@ -95,7 +96,6 @@ class ClusterLocks:
         # What locks an account, and no more.
         secret = await asyncio.to_thread(fingerprint, replace(self._security, tls=None))
         self._attempts.check(secret)
-        exchange = self._make_exchange(sasl, host)
         # A password is shown to the broker; a keytab's key to the KDC, by what is said first.
         at_kdc: AbstractAsyncContextManager[None] = nullcontext()
         at_broker = at_kdc
@@ -104,7 +104,7 @@ class ClusterLocks:
         else:
             at_kdc = self._attempts.turn(secret, at_once=MOST_AT_ONCE, patience_s=KDC_PATIENCE_S)
         async with at_kdc:
-            first = await in_thread(exchange.first)
+            exchange, first = await begin(sasl, lambda: self._make_exchange(sasl, host))
         async with connection.reserved(limit_s) as line:
             await agree(line, sasl.mechanism, self._timeout_ms)
             async with at_broker:

@@ -39,6 +39,10 @@ class SaslExchange(Protocol):
         """What it means that the broker refuses us, in these words; nothing more is said."""
         ...
 
+    def late(self, limit_s: float) -> SecurityFailed:
+        """What it means that one of these has not returned in so long. It may still be under way."""
+        ...
+
 
 def exchange_for(sasl: SaslSettings, host: str) -> SaslExchange:
     """`host`: of the broker, as it is addressed."""
@@ -63,6 +67,12 @@ class _Password:
             hint="check the user name and the password in sasl.jaas.config, and that the cluster knows the user",
         )
 
+    def late(self, limit_s: float) -> SecurityFailed:
+        return SecurityFailed(
+            f"{self._sasl.mechanism.value} as {self._sasl.username!r} was not computed in {limit_s:.0f} s",
+            hint="look at the load of this machine",
+        )
+
 
 class _Plain(_Password):
     def first(self) -> bytes:
@@ -70,7 +80,9 @@ class _Plain(_Password):
 
     def next(self, challenge: bytes) -> bytes | None:
         if challenge:
-            raise SecurityFailed("the broker asks for more than PLAIN has", hint="see the broker's log")
+            raise SecurityFailed(
+                "the broker answers PLAIN with a challenge, and PLAIN has none", hint="see the broker's log"
+            )
         return None
 
 
