@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.cluster.exchange import Buffer
+from heliograph.cluster.conversation import Buffer
 from heliograph.cluster.gate import MOST_BUFFERS, Flow, Gate, Permit
 
 

@@ -41,10 +41,29 @@ def test_addresses_are_read_as_they_are_written(addresses: tuple[tuple[str, int]
 
 
 @pytest.mark.parametrize(
-    "text", ["", ",", "host", "host:", "host:0", "host:65536", "::1:9092", "a b:1", "PLAINTEXT://a:1"]
+    "text",
+    [
+        "",
+        ",",
+        "host",
+        "host:",
+        "host:0",
+        "host:65536",
+        "::1:9092",
+        "a b:1",
+        "PLAINTEXT://a:1",
+        "a..b:1",
+        ".a:1",
+        f"{'a' * 64}:1",
+    ],
 )
 def test_a_bad_address_is_refused(text: str) -> None:
     assert len(problems_of(bootstrap_servers=text)) == 1
+
+
+def test_a_client_id_that_cannot_be_sent_is_refused() -> None:
+    (problem,) = problems_of(client_id="mirror\udcff")
+    assert problem.startswith("client.id: is not UTF-8")
 
 
 def test_missing_bootstrap_servers_are_told() -> None:

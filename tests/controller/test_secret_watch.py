@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from heliograph.controller import secret_watch
 from heliograph.controller.clusters import Clusters
-from heliograph.controller.secret_watch import SecretWatch, with_secrets_of
+from heliograph.controller.secret_settings import with_secrets_of
+from heliograph.controller.secret_tries import FIRST_PAUSE_S, REFUSED_PAUSES_S
+from heliograph.controller.secret_watch import SecretWatch
 from heliograph.model.errors import ConfigError
 from heliograph.model.events import Event
 from heliograph.model.link import Link
 from heliograph.model.outbox import Outbox
 from heliograph.model.settings import Settings
-from tests.cluster.peers import peer
+from tests.cluster.peers import never_answer, peer
 from tests.cluster.security.sasl_peer import SaslPeer, accept, refuse
+from tests.cluster.security.tls_ends import authority, server_context
 
 LINKS = tuple(
     Link(name=name, source="sf", target=to, topics=(".*",)) for name, to in (("a", "nyc"), ("b", "ldn"))
@@ -39,9 +48,12 @@ class Scene:
     read: Callable[[], Settings]
     outbox: Outbox = field(default_factory=Outbox)
     changes: int = 0
+    now: float = 0.0
 
     def __post_init__(self) -> None:
-        self.watch = SecretWatch(self.clusters, lambda: self.read(), self._changed, self.outbox)
+        self.watch = SecretWatch(
+            self.clusters, lambda: self.read(), self._changed, self.outbox, lambda: self.now
+        )
 
     def _changed(self) -> None:
         self.changes += 1
@@ -54,6 +66,15 @@ class Scene:
         """From now on the config has these clusters."""
         settings = replace(self.running, clusters={**self.running.clusters, **clusters})
         self.read = lambda: settings
+
+    async def looks_after(self, seconds: float) -> None:
+        self.now += seconds
+        await self.watch.look()
+
+    @property
+    def told(self) -> list[str]:
+        """Oldest first."""
+        return [each.message for each in self.outbox.last]
 
     @property
     def passwords(self) -> set[str]:
@@ -135,6 +156,126 @@ async def test_a_config_that_cannot_be_read_is_told_once_and_changes_nothing() -
             await it.watch.look()
         assert it.outbox.counts == {Event.SECRET_REFUSED: 1}
         assert it.changes == 0
+
+
+async def test_a_config_that_is_changed_before_the_broker_is_tried_again_after_a_minute() -> None:
+    async with scene("old") as (it, port):
+        it.reads(sf=sasl(port, "new"))
+        await it.watch.look()
+        it.broker.judge = accept
+        await it.looks_after(REFUSED_PAUSES_S[0] - 1)
+        assert it.passwords == {"old"}
+        await it.looks_after(1)
+        assert it.passwords == {"new"}
+        assert it.outbox.counts == {Event.SECRET_REFUSED: 1, Event.SECRET_CHANGED: 1}
+        assert len(it.broker.tokens) == 2
+
+
+async def test_a_password_that_stays_wrong_is_tried_three_times_and_each_time_told() -> None:
+    async with scene("new") as (it, port):
+        it.reads(sf=sasl(port, "wrong"))
+        for _ in range(1000):
+            await it.looks_after(30)
+        assert len(it.broker.tokens) == 3
+        assert it.outbox.counts == {Event.SECRET_REFUSED: 3}
+        for again, message in zip(("in 1 min", "in 15 min", "until they change"), it.told, strict=True):
+            assert message.endswith(again)
+
+
+async def test_what_is_no_refusal_is_told_once_and_tried_again() -> None:
+    async with scene("new") as (it, port):
+        it.reads(sf=sasl(port, "new"))
+        it.broker.mechanisms = ("GSSAPI",)
+        for _ in range(5):
+            await it.looks_after(FIRST_PAUSE_S)
+        assert it.outbox.counts == {Event.SECRET_REFUSED: 1}
+        assert "does not take PLAIN" in it.told[0]
+        it.broker.mechanisms = ("PLAIN",)
+        await it.looks_after(60)
+        assert it.passwords == {"new"}
+
+
+async def test_a_store_that_comes_after_the_config_is_used_at_once(tmp_path: Path) -> None:
+    async with peer(SaslPeer().behave, server_context()) as port:
+        plain = {"bootstrap.servers": f"127.0.0.1:{port}"}
+        settings = Settings(clusters=dict.fromkeys(("sf", "nyc", "ldn"), plain), links=LINKS)
+        it = Scene(SaslPeer(), Clusters(settings), lambda: settings)
+        store = tmp_path / "ca.pem"
+        tls = {
+            "security.protocol": "SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(store),
+        }
+        it.reads(sf=plain | tls)
+        await it.watch.look()
+        assert "No such file" in it.told[0]
+        assert str(store) in it.told[0]
+        store.write_bytes(authority().certificate_pem)
+        await it.watch.look()
+        assert it.outbox.counts == {Event.SECRET_REFUSED: 1, Event.SECRET_CHANGED: 1}
+        await it.clusters.aclose()
+
+
+async def test_a_cluster_that_hangs_holds_up_no_other() -> None:
+    async with scene("new") as (it, port), peer(never_answer) as hanging:
+        nyc = {"bootstrap.servers": f"127.0.0.1:{hanging}"}
+        settings = replace(it.running, clusters={"nyc": nyc, **it.running.clusters} | {"nyc": nyc})
+        mine = Scene(it.broker, Clusters(settings), it.read)
+        mine.reads(sf=sasl(port, "new"), nyc=sasl(hanging, "new"))
+        look = asyncio.create_task(mine.watch.look())
+        async with asyncio.timeout(5):
+            while mine.passwords != {"new"}:  # noqa: ASYNC110 - a client sets no event
+                await asyncio.sleep(0.01)
+        assert not look.done()
+        assert mine.running.clusters["nyc"] == nyc
+        look.cancel()
+        await asyncio.gather(look, return_exceptions=True)
+        await mine.clusters.aclose()
+
+
+async def test_secrets_that_do_not_fit_the_links_of_the_run_are_told_and_looked_at_again() -> None:
+    async with scene("new") as (it, port):
+        jaas = sasl(port, "own")["sasl.jaas.config"]
+        own = replace(LINKS[0], consumer={"sasl.jaas.config": jaas})
+        settings = replace(it.running, links=(own, LINKS[1]))
+        mine = Scene(it.broker, Clusters(settings), lambda: settings)
+        plain = {"bootstrap.servers": f"127.0.0.1:{port}"}
+        without = replace(settings, clusters={**settings.clusters, "sf": plain}, links=LINKS[1:])
+        mine.read = lambda: without
+        for _ in range(3):
+            await mine.looks_after(60)
+        assert mine.outbox.counts == {Event.SECRET_REFUSED: 1}
+        assert "cluster 'sf'" in mine.told[0]
+        assert "link 'a'" in mine.told[0]
+        assert "sasl.jaas.config: has no effect" in mine.told[0]
+        assert jaas not in mine.told[0]
+        assert "start the mirror again" in str(mine.outbox.last[0].hint)
+        mine.read = lambda: settings
+        await mine.watch.look()
+        await mine.clusters.aclose()
+
+
+async def test_a_watch_that_ends_by_a_bug_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secret_watch, "LOOK_S", 0.01)
+    told: list[dict[str, Any]] = []
+    ended = asyncio.Event()
+
+    def hear(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        told.append(context)
+        ended.set()
+
+    def stumble() -> Settings:
+        raise ZeroDivisionError("a bug")
+
+    asyncio.get_running_loop().set_exception_handler(hear)
+    async with scene("new") as (it, _):
+        it.read = stumble
+        it.watch.start()
+        async with asyncio.timeout(5):
+            await ended.wait()
+        await it.watch.aclose()
+    assert isinstance(told[0]["exception"], ZeroDivisionError)
+    assert "secrets" in told[0]["message"]
 
 
 def test_nothing_but_what_secures_connections_is_taken() -> None:

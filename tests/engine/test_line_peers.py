@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import socket
@@ -17,6 +18,7 @@ from heliograph.engine.line_certificate import new_certificate
 from heliograph.engine.line_tls import HANDSHAKE_LIMIT_BYTES, SealedStream, lane_context
 from heliograph.engine.orders import encode
 from heliograph.engine.proof import PROOF_TIMEOUT_S, prove_as_driver, prove_as_lane
+from tests.support.key_updates import renew_keys
 
 from .line_ends import (
     HELLO,
@@ -173,6 +175,26 @@ def test_a_huge_length_of_a_peer_that_proves_nothing_ends_it_at_once(driver: Dri
         received_until_closed(stranger)
     assert time.monotonic() - begun < PROOF_TIMEOUT_S / 2
     connected(driver).line.close()
+
+
+def test_new_keys_without_end_for_a_peer_that_proves_nothing_end_it_soon(
+    driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = time.monotonic()
+    with sealed_stranger_at(driver) as stranger, contextlib.suppress(OSError):
+        while time.monotonic() - begun < SOON_S:
+            renew_keys(stranger)
+    assert time.monotonic() - begun < PROOF_TIMEOUT_S / 2
+    connected(driver).line.close()
+    assert told(caplog) == ["control line: the peer asks for new TLS keys without end"]
+
+
+def test_a_peer_that_wants_new_keys_now_and_then_is_given_them(driver: Driver) -> None:
+    with sealed_stranger_at(driver) as stranger:
+        for _ in range(10):
+            renew_keys(stranger)
+        stranger.sendall(proving(challenge="c", lane=1, proof="0" * 64))
+        assert b"challenge" in received_until_closed(stranger)
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ async def test_whoever_is_not_let_in_is_told_with_cluster_and_remedy(sites: tupl
     source.realm.kdc.write_keytab("mirror.keytab", "mirror")
     error = await refusal(source.properties(**login(str(old), "mirror@A.TEST")), good)
     assert error.exit_code == 3
-    assert "cluster 'src': the KDC of realm A.TEST does not take the key of mirror@A.TEST" in error.message
+    assert "cluster 'src': the KDC of realm A.TEST does not accept the key of mirror@A.TEST" in error.message
     assert "ktadd" in error.hint
 
     source.realm.kdc.stop()

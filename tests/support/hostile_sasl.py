@@ -5,6 +5,7 @@ may be inside of TLS or not, as the peer is.
 
     FalseBroker(vast_challenge(100_000_000))        a challenge of 100 MB
     FalseBroker(scram_challenge(1))                 SCRAM with one iteration: its answer makes a password cheap to guess
+    FalseBroker(scram_challenge(8192, b",i=1"))     the same, hidden behind a number that looks good
     FalseBroker(scram_challenge(2_000_000_000))     SCRAM with iterations for hours of the client's CPU
     FalseBroker(slow_challenge(0.1))                a challenge byte by byte, without end
     FalseBroker(empty_challenge)                    round after round, without end; PLAIN takes it for a welcome
@@ -100,13 +101,13 @@ def slow_challenge(pause_s: float) -> Challenger:
     return lambda _token: Challenge(size_bytes=CHUNK_BYTES, pieces=dribble())
 
 
-def scram_challenge(iterations: int) -> Challenger:
+def scram_challenge(iterations: int, extensions: bytes = b"") -> Challenger:
     """What a server of SCRAM says first, with the nonce that the client has sent."""
 
     def challenge(token: bytes) -> Challenge:
         nonce = token.partition(b",r=")[2].partition(b",")[0]
         salt = base64.b64encode(b"salt of the lab")
-        text = b"r=%bserver,s=%b,i=%d" % (nonce, salt, iterations)
+        text = b"r=%bserver,s=%b,i=%d" % (nonce, salt, iterations) + extensions
         return Challenge(size_bytes=len(text), pieces=[text])
 
     return challenge

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
+from heliograph.cluster.bootstrap_servers import is_address
 from heliograph.cluster.broker_versions import BrokerVersions
 from heliograph.cluster.connection import Connection
 from heliograph.cluster.messages import call, common_version
@@ -50,6 +51,7 @@ METADATA_ANSWER_MS = 3_000  # any broker can answer: one that hangs must not hid
 # Brokers name one of them at random as the controller: their answers differ in that, and in nothing else as a rule.
 METADATA_KEPT = 32
 REFUSED_AGAIN_S = 60.0
+MOST_OF_HOST = 80  # characters that are told of what a broker advertises: it may have 32,767
 METADATA_VERSIONS = range(MetadataRequest.max_version + 1)
 # Brokers that take none as high create the topics that a request names, if auto.create.topics.enable says so. They are
 # asked for all topics instead: a mirror creates nothing at a source.
@@ -76,7 +78,7 @@ class ClusterClient:
         self._failures: dict[tuple[int, str], int] = {}
         self._not_before: dict[tuple[int, str], float] = {}
         self._attempts = attempts or Attempts()
-        self._locks = self._locks_for(properties.security)
+        self._locks = self._locks_for(properties.security, self._attempts)
         self._versions = BrokerVersions(properties, self._locks)
         self._metadata_call = RepeatedCall(MetadataResponse, self._read_metadata, kept=METADATA_KEPT)
         self._read_last: ClusterMetadata | None = None
@@ -125,13 +127,16 @@ class ClusterClient:
 
     def use(self, security: Security) -> None:
         """Prove with this who we are, from now on. Connections that are open stay so."""
+        if security != self.properties.security:
+            self._attempts.forgive()
         self.properties = replace(self.properties, security=security)
         self._locks.use(security)
 
     async def try_security(self, security: Security) -> None:
         """Whether the cluster lets us in with that, by a connection that is closed again; `SecurityFailed` if it does
-        not, and what else is wrong where no broker can be asked."""
-        locks = self._locks_for(security)
+        not, and what else is wrong where no broker can be asked. Once for each call, whatever was refused before: how
+        often is up to the caller."""
+        locks = self._locks_for(security, Attempts())
         versions = BrokerVersions(replace(self.properties, security=security), locks)
         addresses = [(broker.host, broker.port) for broker in self.metadata.brokers.values()]
         problem: RequestFailed | ProtocolError | None = None
@@ -149,11 +154,11 @@ class ClusterClient:
         assert problem is not None
         raise problem
 
-    def _locks_for(self, security: Security) -> ClusterLocks:
+    def _locks_for(self, security: Security, attempts: Attempts) -> ClusterLocks:
         timeout_ms = min(
             self.properties.socket_connection_setup_timeout_ms, self.properties.request_timeout_ms
         )
-        return ClusterLocks(security, timeout_ms=timeout_ms, attempts=self._attempts)
+        return ClusterLocks(security, timeout_ms=timeout_ms, attempts=attempts)
 
     async def _ask_address(self, host: str, port: int, topics: set[str] | None) -> ClusterMetadata:
         """Metadata from an address that need not be a known broker, over a connection of its own."""
@@ -353,6 +358,7 @@ class ClusterClient:
     async def _opened(
         self, versions: BrokerVersions, locks: ClusterLocks, broker: Broker, unacknowledged_ms: int = 0
     ) -> Connection:
+        self._check_address(broker)
         connection = await versions.open(broker.host, broker.port, unacknowledged_ms=unacknowledged_ms)
         try:
             await locks.authenticate(connection, broker.host)
@@ -362,18 +368,29 @@ class ClusterClient:
         connection.allow_frames(answer_limit(self.properties))
         return connection
 
+    def _check_address(self, broker: Broker) -> None:
+        """A broker with an address that is of no use is away, and no other one is (P7)."""
+        if not is_address(broker.host, broker.port):
+            told = f"{broker.host[:MOST_OF_HOST]!r}:{broker.port}"
+            raise Disconnected(
+                f"cluster {self.name!r}: broker {broker.node} cannot be reached: it advertises {told}, which is no"
+                " host name and port",
+                hint=f"correct advertised.listeners in the configuration of broker {broker.node}",
+            )
+
 
 def _retrieve(shared: asyncio.Task[Any]) -> None:
     """Whoever waits for it hears that the cluster is away; when all have given up waiting, it is nobody's news.
-    Anything else is a bug that somebody must hear of."""
+    Anything else is a bug that somebody must hear of. Not of the task: its repr shows what the exception is about, a
+    password for example."""
     if shared.cancelled() or isinstance(shared.exception(), (RequestFailed, ProtocolError, type(None))):
         return
-    context = {"message": "a request to a cluster failed", "exception": shared.exception(), "task": shared}
+    context = {"message": "a request to a cluster failed", "exception": shared.exception()}
     shared.get_loop().call_exception_handler(context)
 
 
 def _report_end(keeper: asyncio.Task[None]) -> None:
     """A keeper ends when it is cancelled; anything else is a bug that somebody must hear of."""
     if not keeper.cancelled() and (problem := keeper.exception()) is not None:
-        context = {"message": "metadata is kept no more", "exception": problem, "task": keeper}
+        context = {"message": "a cluster's metadata is no longer refreshed", "exception": problem}
         asyncio.get_running_loop().call_exception_handler(context)

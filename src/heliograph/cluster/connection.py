@@ -1,7 +1,7 @@
 """One TCP connection to one broker: the place where requests and answers meet a socket.
 
 Owns the socket, the futures of those who wait, and the timers; it knows no topics, no retries, no addresses of other
-brokers. The bytes are exchange.py's, what may leave when is gate.py's.
+brokers. The bytes are conversation.py's, what may leave when is gate.py's.
 
 Every request has a deadline. One late answer closes the whole connection, because all later ones wait behind
 it: every request that waits then ends as `RequestTimedOut` or `Disconnected`, with an unknown outcome.
@@ -10,7 +10,8 @@ A request may come with a permit, which is asked right before the system call th
 the connection is closed instead, and nothing of what waits behind leaves either. Closing throws away what was not sent.
 
 Under TLS requests are sealed before they come to the gate, and answers are opened when they are received
-(security/tls_stream.py). While a connection is reserved, for proving again who we are, all other requests wait.
+(security/tls_stream.py). While a connection is reserved, for proving again who we are, all other requests wait; if that
+fails, none of them leaves, and the connection is closed.
 
 How one is opened is open_connection.py's.
 """
@@ -19,15 +20,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol, cast
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, NamedTuple, cast
 
-from heliograph.cluster.exchange import Buffer, Exchange
+from heliograph.cluster.conversation import Buffer, Conversation
 from heliograph.cluster.gate import Flow, Gate, Permit
+from heliograph.cluster.line import Line
 from heliograph.cluster.security.tls_failures import closed_while_shaking
 from heliograph.cluster.security.tls_stream import TlsStream
+from heliograph.cluster.socket_outlet import SocketOutlet
 from heliograph.model.errors import (
     Disconnected,
     HeliographError,
@@ -37,55 +41,6 @@ from heliograph.model.errors import (
 )
 
 ROOM_LOOK_S = 0.002  # rare: the kernel took all of a request but the very last byte
-
-
-class _SocketOutlet:
-    """The way to the kernel: past the transport while that keeps nothing back, else through it.
-
-    The socket is ours and not its number: whichever event loop closes it leaves us an object that refuses to send, and
-    no number that may be another connection's by now.
-    """
-
-    def __init__(self, sock: socket.socket, transport: asyncio.Transport) -> None:
-        self._sock = sock
-        self._transport = transport
-        # It calls resume_writing only after it had to keep more than this; and uvloop writes only then at once.
-        transport.set_write_buffer_limits(high=0)
-
-    @property
-    def is_empty(self) -> bool:
-        """A transport that has failed has thrown away what it kept: what comes after that must not follow."""
-        return not self._transport.get_write_buffer_size() and not self._transport.is_closing()
-
-    def write_now(self, parts: Sequence[Buffer]) -> int:
-        try:
-            return self._sock.sendmsg(parts)
-        except (BlockingIOError, InterruptedError):
-            return 0
-
-    def write_later(self, parts: Sequence[Buffer]) -> None:
-        self._transport.writelines(parts)
-
-
-class Line(Protocol):
-    """Where requests can be sent: a connection, or one that is reserved."""
-
-    @property
-    def address(self) -> str: ...
-
-    @property
-    def versions(self) -> dict[int, tuple[int, int]]: ...
-
-    def request(
-        self,
-        api_key: int,
-        version: int,
-        buffers: Sequence[Buffer],
-        *,
-        flexible: bool,
-        timeout_ms: int,
-        permit: Permit | None = None,
-    ) -> asyncio.Future[memoryview]: ...
 
 
 class _Request(NamedTuple):
@@ -118,16 +73,17 @@ class Connection(asyncio.BufferedProtocol):
         self._sock = sock
         self._tls = tls
         self._loop = asyncio.get_running_loop()
-        self._exchange: Exchange[asyncio.Future[memoryview]] = Exchange(client_id, frame_limit)
+        self._conversation: Conversation[asyncio.Future[memoryview]] = Conversation(client_id, frame_limit)
         self._reserved = False
         self._behind: deque[_Request] = deque()  # asked for while it is reserved
+        self._all_left: asyncio.Future[None] | None = None  # whoever reserves waits for that
         self._transport: asyncio.Transport | None = None
         self._gate: Gate | None = None
         self._watchdog: asyncio.TimerHandle | None = None
         self._room_timer: asyncio.TimerHandle | None = None
         self._session_timer: asyncio.TimerHandle | None = None
         self._closed: HeliographError | None = None
-        self.last_used = self._loop.time()
+        self.last_used = self._loop.time()  # by anybody but those who reserve it
 
     @property
     def closed(self) -> bool:
@@ -136,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def waiting(self) -> int:
         """How many requests have no answer yet."""
-        return self._exchange.waiting + len(self._behind)
+        return self._conversation.waiting + len(self._behind)
 
     @property
     def is_held(self) -> bool:
@@ -145,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def allow_frames(self, limit_bytes: int) -> None:
         """Answers may be so large from now on."""
-        self._exchange.frame_limit = limit_bytes
+        self._conversation.frame_limit = limit_bytes
 
     def renew_in(self, delay_s: float, renew: Callable[[], None]) -> None:
         """Call this when the session nears its end, if the connection is open then. One time, the last that was set."""
@@ -169,23 +125,45 @@ class Connection(asyncio.BufferedProtocol):
         `flexible`: whether this version of the API uses the flexible encoding (ApiVersions answers never do).
         """
         request = self._asked(api_key, version, buffers, flexible, timeout_ms, permit)
+        self.last_used = self._loop.time()
         if self._reserved and self._closed is None:
             self._behind.append(request)
+            self._watch(request.deadline)
         else:
             self._send(request)
         return request.answer
 
-    @contextlib.contextmanager
-    def reserved(self) -> Iterator[Line]:
-        """For requests that no others may come between. Those of others leave at the end, in their order."""
+    @contextlib.asynccontextmanager
+    async def reserved(self, limit_s: float) -> AsyncIterator[Line]:
+        """For requests that no others may come between. It begins when nothing is held back any more, which may take so
+        long. What others ask for meanwhile leaves at the end, in its order, or never, if this fails or is cancelled:
+        then the connection is closed, because the peer may not be who it should be, nor know who we are."""
         assert not self._reserved
         self._reserved = True
         try:
+            await self._left(limit_s)
             yield _ReservedLine(self)
+        except BaseException as failed:
+            self.close(failed if isinstance(failed, HeliographError) else None)
+            raise
         finally:
             self._reserved = False
-            while self._behind and self._closed is None:
-                self._send(self._behind.popleft())
+        while self._behind and self._closed is None:
+            self._send(self._behind.popleft())
+
+    async def _left(self, limit_s: float) -> None:
+        """Wait until nothing is held back. New requests must wait, too: else it may be never."""
+        if not self.is_held:
+            return
+        self._all_left = self._loop.create_future()
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._all_left
+        except TimeoutError:
+            words = f"{self.address} did not take in time what had to leave before the session is renewed"
+            raise RequestTimedOut(words) from None
+        finally:
+            self._all_left = None
 
     def _asked(
         self,
@@ -196,8 +174,7 @@ class Connection(asyncio.BufferedProtocol):
         timeout_ms: int,
         permit: Permit | None,
     ) -> _Request:
-        self.last_used = self._loop.time()
-        deadline = self.last_used + timeout_ms / 1000
+        deadline = self._loop.time() + timeout_ms / 1000
         return _Request(
             api_key, version, buffers, flexible, deadline, permit, answer=self._loop.create_future()
         )
@@ -206,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._closed is not None or self._gate is None:
             request.answer.set_exception(self._closed or Disconnected(f"{self.address} is not connected"))
             return
-        parts: Sequence[Buffer] = self._exchange.ask(
+        parts: Sequence[Buffer] = self._conversation.ask(
             request.api_key,
             request.version,
             request.buffers,
@@ -226,7 +203,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def postpone(self, delay_s: float) -> None:
         """The broker reads nothing for so long, by a quota: what waits is due that much later."""
-        self._exchange.postpone(delay_s)
+        self._conversation.postpone(delay_s)
+        self._behind = deque(each._replace(deadline=each.deadline + delay_s) for each in self._behind)
 
     def resume_writing(self) -> None:
         """Let go what may leave now. The transport calls it too, whenever it has become empty."""
@@ -243,6 +221,8 @@ class Connection(asyncio.BufferedProtocol):
         elif flow is Flow.FULL and self._room_timer is None:
             # By the clock: transports tell only of room for what they keep themselves.
             self._room_timer = self._loop.call_later(ROOM_LOOK_S, self._look_again)
+        elif flow is Flow.OPEN and self._all_left is not None and not self._all_left.done():
+            self._all_left.set_result(None)
 
     def _look_again(self) -> None:
         self._room_timer = None
@@ -283,9 +263,11 @@ class Connection(asyncio.BufferedProtocol):
         if not self.opened.done():
             self.opened.set_exception(self._closed)
             self.opened.exception()
-        behind = [request.answer for request in self._behind]
+        behind: list[asyncio.Future[Any]] = [request.answer for request in self._behind]
         self._behind.clear()
-        for answer in (*self._exchange.give_up(), *behind):
+        if self._all_left is not None:
+            behind.append(self._all_left)
+        for answer in (*self._conversation.give_up(), *behind):
             if not answer.done():
                 answer.set_exception(self._closed)
                 answer.exception()  # an answer nobody waits for any more is no news
@@ -300,8 +282,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _check_deadline(self) -> None:
         self._watchdog = None
-        first = self._exchange.first_deadline
-        if first is None:
+        first = min((request.deadline for request in self._behind), default=math.inf)
+        if (sent := self._conversation.first_deadline) is not None:
+            first = min(first, sent)
+        if first == math.inf:
             return
         if first <= self._loop.time():
             self.close(RequestTimedOut(f"{self.address} did not answer in time"))
@@ -330,14 +314,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _open_sealed(self, tls: TlsStream, nbytes: int) -> None:
         tls.received(nbytes)
-        while tls.is_ready and self._closed is None and (plain := tls.read_into(self._exchange.room())):
+        while tls.is_ready and self._closed is None and (plain := tls.read_into(self._conversation.room())):
             self._take(plain)
         self._shake(tls)
         if tls.has_ended:
             self.eof_received()
 
     def _take(self, nbytes: int) -> None:
-        answered = self._exchange.received(nbytes)
+        answered = self._conversation.received(nbytes)
         if answered is not None:
             answer, body = answered
             if not answer.done():
@@ -347,7 +331,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._gate = Gate(_SocketOutlet(self._sock, self._transport))
+        self._gate = Gate(SocketOutlet(self._sock, self._transport))
         if self._tls is None:
             self.opened.set_result(None)
         else:
@@ -355,7 +339,7 @@ class Connection(asyncio.BufferedProtocol):
             self._shake(self._tls)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the frame's own size is what counts
-        return self._exchange.room() if self._tls is None else self._tls.room()
+        return self._conversation.room() if self._tls is None else self._tls.room()
 
     def buffer_updated(self, nbytes: int) -> None:
         try:

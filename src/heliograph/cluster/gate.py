@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
-from heliograph.cluster.exchange import Buffer
+from heliograph.cluster.conversation import Buffer
 
 MOST_BUFFERS = (
     1024  # IOV_MAX: what one system call takes; only requests for 500 partitions and more have so many

@@ -14,8 +14,8 @@ from typing import Any
 
 from kafka.protocol.api_message import ApiMessage
 
-from heliograph.cluster.connection import Line
 from heliograph.cluster.gate import Permit
+from heliograph.cluster.line import Line
 from heliograph.model.errors import BrokerRefused, ProtocolError
 from heliograph.model.hints import SUPPORTED_VERSIONS
 from heliograph.wire.api_keys import ApiKey

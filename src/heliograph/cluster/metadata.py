@@ -159,7 +159,7 @@ def from_response(response: Any) -> ClusterMetadata:
         return ClusterMetadata(
             cluster_id=response.cluster_id or "",
             controller=response.controller_id,
-            brokers={b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in response.brokers},
+            brokers={b.node_id: Broker(b.node_id, b.host or "", b.port, b.rack) for b in response.brokers},
             topics={t.name: _topic(t) for t in response.topics if t.name},
         )
 

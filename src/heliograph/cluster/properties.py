@@ -15,8 +15,10 @@ from typing import Any
 from heliograph.cluster.bootstrap_servers import Address, parse_servers
 from heliograph.cluster.refused_properties import refusal
 from heliograph.cluster.security.security_properties import (
+    NOT_UTF_8,
     SECURITY_NAMES,
     is_about_security,
+    is_utf_8,
     missing_security,
     parse_security,
     security_problems,
@@ -122,7 +124,7 @@ def _value(name: str, text: str) -> str | int | tuple[Address, ...]:
     if name == "bootstrap.servers":
         return parse_servers(text)
     if name == "client.id":
-        return text
+        return _client_id(text)
     if name == "broker.version.fallback":
         return _release(text)
     if name == "cluster.id":
@@ -149,6 +151,12 @@ def _why_not(name: str) -> str:
 def _release(text: str) -> str:
     if text and (_RELEASE.fullmatch(text) is None or tuple(map(int, text.split("."))) < _OLDEST_RELEASE):
         raise ValueError(f"{text!r} is not a release of Kafka from 0.8 on, such as 0.9.0.1")
+    return text
+
+
+def _client_id(text: str) -> str:
+    if not is_utf_8(text):
+        raise ValueError(NOT_UTF_8)
     return text
 
 

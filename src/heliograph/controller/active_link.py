@@ -169,5 +169,5 @@ class ActiveLink:
 def _report(task: asyncio.Task[None]) -> None:
     """A bug: somebody must hear of it."""
     if not task.cancelled() and (problem := task.exception()) is not None:
-        context = {"message": "a link is not followed any more", "exception": problem, "task": task}
+        context = {"message": "a link is not followed any more", "exception": problem}
         task.get_loop().call_exception_handler(context)

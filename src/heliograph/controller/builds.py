@@ -292,5 +292,5 @@ class Builds:
 def _report(task: asyncio.Task[None]) -> None:
     """A bug: somebody must hear of it."""
     if not task.cancelled() and (problem := task.exception()) is not None:
-        context = {"message": "a topic could not be built", "exception": problem, "task": task}
+        context = {"message": "a topic could not be built", "exception": problem}
         task.get_loop().call_exception_handler(context)

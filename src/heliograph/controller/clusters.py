@@ -25,7 +25,13 @@ from heliograph.controller.preflight import preflight_links
 from heliograph.controller.recorded import Recorded
 from heliograph.controller.snapshot import LinkAway, LinkSnapshot
 from heliograph.copier.lane_clusters import LinkClusters
-from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed, SecurityFailed
+from heliograph.model.errors import (
+    ClusterUnreachable,
+    ConfigError,
+    ProtocolError,
+    RequestFailed,
+    SecurityFailed,
+)
 from heliograph.model.link import Link
 from heliograph.model.outbox import Outbox
 from heliograph.model.settings import Settings
@@ -52,12 +58,12 @@ class Clusters:
         return self._settings
 
     def securities(self, settings: Settings) -> list[tuple[ClusterClient, Security]]:
-        """What these settings say of each client."""
+        """What these settings say of each client; `ConfigError` names the link."""
         wanted = []
         for link in settings.links:
             source, target = settings.source_properties(link), settings.target_properties(link)
-            wanted.append((self.source(link.name), parse_properties(source).security))
-            wanted.append((self.target(link.name), parse_properties(target).security))
+            wanted.append((self.source(link.name), _security(link, link.source, source)))
+            wanted.append((self.target(link.name), _security(link, link.target, target)))
         return wanted
 
     def use(self, settings: Settings) -> None:
@@ -198,3 +204,11 @@ class Clusters:
 
     async def aclose(self) -> None:
         await asyncio.gather(*(client.aclose() for client in self._clients.values()))
+
+
+def _security(link: Link, cluster: str, properties: Mapping[str, str]) -> Security:
+    try:
+        return parse_properties(properties).security
+    except ConfigError as problem:
+        where = f"link {link.name!r}, cluster {cluster!r}"
+        raise ConfigError([f"{where}: {each}" for each in problem.problems], hint=problem.hint) from problem

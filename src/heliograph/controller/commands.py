@@ -343,5 +343,5 @@ def _words(why: _Refusal) -> tuple[str, str]:
 def _report(task: asyncio.Task[None]) -> None:
     """A bug: somebody must hear of it."""
     if not task.cancelled() and (problem := task.exception()) is not None:
-        context = {"message": "a command could not be carried out", "exception": problem, "task": task}
+        context = {"message": "a command could not be carried out", "exception": problem}
         task.get_loop().call_exception_handler(context)

@@ -130,7 +130,7 @@ class EventWriter:
 def _report_end(task: asyncio.Task[None]) -> None:
     """A bug in here must not end the mirror, but somebody must hear of it."""
     if not task.cancelled() and (problem := task.exception()) is not None:
-        context = {"message": "events are written no more", "exception": problem, "task": task}
+        context = {"message": "events are no longer written", "exception": problem}
         task.get_loop().call_exception_handler(context)
 
 

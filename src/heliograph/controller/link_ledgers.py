@@ -119,7 +119,7 @@ class LinkLedgers:
         """It ends by a bug only: somebody must hear of it, and of the commands that come next."""
         if task.cancelled() or (problem := task.exception()) is None:
             return
-        context = {"message": "commands could not be followed", "exception": problem, "task": task}
+        context = {"message": "commands could not be followed", "exception": problem}
         task.get_loop().call_exception_handler(context)
         task.get_loop().call_later(AGAIN_S, self._follow, link, target_id, ledger)
 

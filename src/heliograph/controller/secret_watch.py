@@ -1,11 +1,14 @@
 """New passwords while a mirror runs: the config's secrets are read again, tried, and handed to the lanes.
 
     config, every few seconds ─▶ other secrets? ─▶ the driver tries them ─┬─▶ driver and lanes use them from now on
-                                                                          └─▶ refused: told once, the old ones stay
+                                                                          └─▶ told; the old ones stay, these are tried
+                                                                              again when secret_tries.py says so
 
 Only what secures connections is taken from the config that is read again. Connections that are open stay so; new ones,
 and sessions that are renewed, use what is current. Keystores, certificates and keytabs need no watch: they are read
 again by whoever opens a connection.
+
+Clusters are tried side by side: one that hangs holds up no other.
 
 Owns which secrets are in use. Must not know where a config comes from, nor how a lane is told.
 """
@@ -13,51 +16,38 @@ Owns which secrets are in use. Must not know where a config comes from, nor how 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from heliograph.cluster.security.security_properties import is_about_security
+from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.security.fingerprint import fingerprint
 from heliograph.cluster.security.settings import Security
 from heliograph.controller.clusters import Clusters
-from heliograph.model.errors import HeliographError, ProtocolError, RequestFailed, SecurityFailed
+from heliograph.controller.secret_settings import with_secrets_of
+from heliograph.controller.secret_tries import NewSecrets, SecretTries
+from heliograph.model.errors import (
+    AuthenticationFailed,
+    HeliographError,
+    ProtocolError,
+    RequestFailed,
+    SecurityFailed,
+)
 from heliograph.model.events import Event
-from heliograph.model.link import Link
 from heliograph.model.outbox import Outbox
 from heliograph.model.settings import Settings
 
 LOOK_S = 5.0
-
-
-def with_secrets_of(running: Settings, read: Settings, clusters: Collection[str]) -> Settings:
-    """The settings of the run, with what the others say about the security of these clusters."""
-    links = {link.name: link for link in read.links}
-
-    def of_link(own: Link) -> Link:
-        other = links.get(own.name, own)
-        consumer, producer = _secrets(own.consumer, other.consumer), _secrets(own.producer, other.producer)
-        return replace(
-            own,
-            consumer=consumer if own.source in clusters else own.consumer,
-            producer=producer if own.target in clusters else own.producer,
-        )
-
-    return replace(
-        running,
-        clusters={
-            name: _secrets(own, read.clusters.get(name, own)) if name in clusters else own
-            for name, own in running.clusters.items()
-        },
-        links=tuple(map(of_link, running.links)),
-    )
-
-
-def _secrets(own: Mapping[str, str], read: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: text for name, text in own.items() if not is_about_security(name)}
-    return kept | {name: text for name, text in read.items() if is_about_security(name)}
+_STAY = "those of before stay in use"
+_START_AGAIN = (
+    "start the mirror again: which links there are, and all else in the config, counts from then on"
+)
 
 
 class SecretWatch:
-    """`read_again()`: the settings as they are now; it may block, and raise. `on_change()`: lanes must hear of it."""
+    """`read_again()`: the settings as they are now; it may block, and raise. `on_change()`: lanes must hear of it.
+    `now`: any clock."""
 
     def __init__(
         self,
@@ -65,17 +55,20 @@ class SecretWatch:
         read_again: Callable[[], Settings],
         on_change: Callable[[], None],
         outbox: Outbox,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clusters = clusters
         self._read_again = read_again
         self._on_change = on_change
         self._outbox = outbox
+        self._now = now
+        self._tries: defaultdict[str, SecretTries] = defaultdict(SecretTries)  # by cluster
         self._unread = ""  # why the config could not be read the last time
-        self._refused: dict[str, set[Security]] = {}  # by cluster: what was tried last, in vain
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._watch())
+        self._task.add_done_callback(_report_end)
 
     async def aclose(self) -> None:
         if self._task is not None:
@@ -94,36 +87,91 @@ class SecretWatch:
             self._tell_unread(problem)
             return
         self._unread = ""
-        running = self._clusters.settings
-        accepted = {name for name in running.clusters if await self._accepts(name, running, read)}
-        if accepted:
-            self._clusters.use(with_secrets_of(running, read, accepted))
-            self._on_change()
+        async with asyncio.TaskGroup() as looks:
+            for name in self._clusters.settings.clusters:
+                looks.create_task(self._look_at(name, read))
 
-    async def _accepts(self, name: str, running: Settings, read: Settings) -> bool:
-        """Whether the cluster has other secrets in the config now, and lets us in with them."""
-        wanted = self._clusters.securities(with_secrets_of(running, read, {name}))
-        fresh = {security: client for client, security in wanted if security != client.properties.security}
-        if not fresh or set(fresh) == self._refused.get(name):
-            return False
+    async def _look_at(self, name: str, read: Settings) -> None:
+        """Whether the config has other secrets for the cluster now; they are used if it lets us in with them."""
         try:
-            for security, client in fresh.items():
+            fresh = self._fresh(name, read)
+            if not fresh:
+                self._tries.pop(name, None)
+                return
+            secrets = await asyncio.to_thread(_new_secrets, fresh)
+            if not self._tries[name].due(secrets, self._now()):
+                return
+            if await self._are_accepted(name, fresh):
+                self._clusters.use(with_secrets_of(self._clusters.settings, read, {name}))
+                self._tries.pop(name, None)
+                self._outbox.tell(
+                    Event.SECRET_CHANGED, f"cluster {name!r}: the config's new secrets are used from now on"
+                )
+                self._on_change()
+        except HeliographError as problem:
+            # The config is right by itself: of it only what secures connections is taken, and does not fit the rest.
+            words = f"the config's new secrets for cluster {name!r} do not fit this run, {_STAY}"
+            self._tell_once(name, words, problem, _START_AGAIN)
+
+    def _fresh(self, name: str, read: Settings) -> dict[Security, ClusterClient]:
+        """By what is not in use yet: a client to try it with."""
+        wanted = self._clusters.securities(with_secrets_of(self._clusters.settings, read, {name}))
+        return {security: client for client, security in wanted if security != client.properties.security}
+
+    async def _are_accepted(self, name: str, fresh: Mapping[Security, ClusterClient]) -> bool:
+        for security, client in fresh.items():
+            # Before it is tried: a keytab may change meanwhile.
+            credential = await asyncio.to_thread(_credential, security)
+            try:
                 await client.try_security(security)
-        except SecurityFailed as problem:
-            self._refused[name] = set(fresh)
-            words = f"cluster {name!r} refuses the config's new secrets, those of before stay in use: {problem.message}"
-            self._outbox.tell(Event.SECRET_REFUSED, words, hint=problem.hint)
-            return False
-        except (RequestFailed, ProtocolError):
-            return False  # it is away: asked again
-        self._refused.pop(name, None)
-        self._outbox.tell(
-            Event.SECRET_CHANGED, f"cluster {name!r}: the config's new secrets are used from now on"
-        )
+            except AuthenticationFailed as problem:
+                self._tell_refused(name, problem, self._tries[name].refused(credential, self._now()))
+                return False
+            except SecurityFailed as problem:
+                self._tries[name].failed(self._now())
+                words = f"cluster {name!r} cannot be entered with the config's new secrets, {_STAY}"
+                self._tell_once(name, words, problem, problem.hint)
+                return False
+            except (RequestFailed, ProtocolError):  # it is away, which others tell of
+                self._tries[name].failed(self._now())
+                return False
         return True
+
+    def _tell_refused(self, name: str, problem: AuthenticationFailed, again_s: float | None) -> None:
+        again = (
+            "they are not tried again until they change"
+            if again_s is None
+            else f"they are tried again in {again_s / 60:.0f} min"
+        )
+        words = f"cluster {name!r} refuses the config's new secrets, {_STAY}: {problem.message}; {again}"
+        self._outbox.tell(Event.SECRET_REFUSED, words, hint=problem.hint)
+
+    def _tell_once(self, name: str, words: str, problem: HeliographError, hint: str) -> None:
+        if self._tries[name].is_news(problem.message):
+            self._outbox.tell(Event.SECRET_REFUSED, f"{words}: {problem.message}", hint=hint)
 
     def _tell_unread(self, problem: HeliographError) -> None:
         if problem.message != self._unread:
             self._unread = problem.message
             words = f"the config cannot be read again, its secrets of before stay in use: {problem.message}"
             self._outbox.tell(Event.SECRET_REFUSED, words, hint=problem.hint)
+
+
+def _new_secrets(fresh: Collection[Security]) -> NewSecrets:
+    """Reads the files that the securities name."""
+    return NewSecrets(
+        credentials=frozenset(map(_credential, fresh)),
+        whole=frozenset(fingerprint(security) for security in fresh),
+    )
+
+
+def _credential(security: Security) -> str:
+    """What locks an account, and no more."""
+    return fingerprint(replace(security, tls=None))
+
+
+def _report_end(watch: asyncio.Task[None]) -> None:
+    """It ends when it is cancelled; anything else is a bug that somebody must hear of."""
+    if not watch.cancelled() and (problem := watch.exception()) is not None:
+        context = {"message": "the config is no longer read again for new secrets", "exception": problem}
+        watch.get_loop().call_exception_handler(context)

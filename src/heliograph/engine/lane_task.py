@@ -23,6 +23,7 @@ from heliograph.copier.lane_clusters import LaneClusters
 from heliograph.engine.control_line import ControlLine
 from heliograph.engine.lane_log import tell_driver
 from heliograph.engine.lane_orders import LaneOrders
+from heliograph.engine.loop_troubles import tell
 from heliograph.engine.orders import Hello, LineEnded, Occurrences, Order
 from heliograph.engine.versions import versions
 from heliograph.model.clock import time_of_day
@@ -89,7 +90,7 @@ class LaneTask:
                 failure.set_exception(problem)
 
         def handle(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-            loop.default_exception_handler(context)
+            tell(loop, context)
             problem = unforeseen(context)
             if problem is not None:
                 fail(problem)

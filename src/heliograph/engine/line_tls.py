@@ -20,6 +20,9 @@ from heliograph.model.errors import Disconnected, ProtocolError
 ROOM_BYTES = 1 << 16  # what is received at a time
 # Ours take 3 KB. OpenSSL has limits of its own for most of what a hostile peer may send, the highest of them 128 KB.
 HANDSHAKE_LIMIT_BYTES = 1 << 15
+# What TLS may say by itself after that: some 30 bytes whenever the peer wants new keys, which OpenSSL never does by
+# itself. Who asks without end, and does not read our answers, would fill our memory with them, also before any proof.
+OWN_WORDS_LIMIT_BYTES = 1 << 15
 
 
 def fingerprint_of(certificate: bytes) -> bytes:
@@ -53,6 +56,7 @@ class SealedStream:
         self._transport = cast(asyncio.Transport, writer.transport)
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=server_side)
+        self._own_bytes = 0
 
     def pause(self) -> None:
         """What the peer sends stays with the kernel, which bounds it, until `resume`."""
@@ -93,15 +97,17 @@ class SealedStream:
             raise ProtocolError("the certificate at the driver's address is not the one of this run")
 
     async def readexactly(self, size: int) -> bytes:
-        """As asyncio.StreamReader's. What somebody has changed on its way is an ssl.SSLError, an OSError."""
+        """As asyncio.StreamReader's. What somebody has changed on its way is an ssl.SSLError, an OSError. ProtocolError
+        if the peer wants new keys without end."""
         plain = bytearray()
         while len(plain) < size:
             try:
                 part = self._tls.read(min(size - len(plain), ROOM_BYTES))
             except ssl.SSLWantReadError:
-                self._send()  # what TLS itself has to answer, new keys for example
+                self._send_own_words()
                 await self._receive()
                 continue
+            self._send_own_words()
             if not part:
                 raise asyncio.IncompleteReadError(bytes(plain), size)
             plain += part
@@ -122,6 +128,14 @@ class SealedStream:
     def abort(self) -> None:
         """At once."""
         self._transport.abort()
+
+    def _send_own_words(self) -> None:
+        """What TLS itself has to answer, new keys for example: all else is sent when it is written."""
+        self._own_bytes += self._outgoing.pending
+        if self._own_bytes > OWN_WORDS_LIMIT_BYTES:
+            self.abort()  # to close it would wait until the peer has read all
+            raise ProtocolError("the peer asks for new TLS keys without end")
+        self._send()
 
     def _send(self) -> None:
         if self._outgoing.pending:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
+from heliograph.model.errors import SecurityFailed
 from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode
 from tests.cluster.peers import answer, read_request
@@ -46,13 +48,15 @@ def refuse(_: bytes) -> Said:
 
 @dataclass
 class SaslPeer:
-    """`judge`: of each token. `seen`: every request's api key, and of tokens the token."""
+    """`judge`: of each token. `seen`: every request's api key, and of tokens the token. `delay_s`: of each answer, but
+    those for whose api key there is another in `delays_s`."""
 
     judge: Judge = accept
-    mechanisms: tuple[str, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    mechanisms: tuple[str, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
     lasts_ms: int = 0
     handshake_error: int = 0
     delay_s: float = 0.0
+    delays_s: dict[int, float] = field(default_factory=dict)
     versions: dict[int, tuple[int, int]] = field(default_factory=lambda: dict(VERSIONS))
     seen: list[tuple[int, bytes]] = field(default_factory=list)
     connections: int = 0
@@ -64,10 +68,13 @@ class SaslPeer:
     async def behave(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         while True:
-            api_key, version, correlation_id, body = await read_request(reader)
+            api_key, version, correlation_id, body = await self.read(reader)
             said = self._say(api_key, version, body)
-            await asyncio.sleep(self.delay_s)
+            await asyncio.sleep(self.delays_s.get(api_key, self.delay_s))
             writer.write(answer(correlation_id, said))
+
+    async def read(self, reader: asyncio.StreamReader) -> tuple[int, int, int, bytes]:
+        return await read_request(reader)
 
     def _say(self, api_key: int, version: int, body: bytes) -> bytes:
         if api_key == ApiKey.API_VERSIONS:
@@ -93,3 +100,23 @@ class SaslPeer:
             return b"\0" + bytes(response.encode(version=version))
         self.seen.append((api_key, b""))
         return body
+
+
+class Ticket:
+    """As Kerberos: what is said first may take its time, and a refusal is not for good."""
+
+    def __init__(self) -> None:
+        self.answers = threading.Event()
+        self.answers.set()
+        self.asked = threading.Event()
+
+    def first(self) -> bytes:
+        self.asked.set()
+        assert self.answers.wait(10)
+        return b"ticket"
+
+    def next(self, _: bytes) -> bytes | None:
+        return None
+
+    def refused(self, words: str) -> SecurityFailed:
+        return SecurityFailed(words, hint="its clock")

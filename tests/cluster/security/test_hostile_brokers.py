@@ -137,15 +137,18 @@ OF_SASL = {
         FalseBroker(vast_challenge(100_000_000)), "over the limit", mechanism="PLAIN"
     ),
     "challenge just below the limit": Case(
-        FalseBroker(vast_challenge(BELOW_LIMIT_BYTES)), "iterations of SCRAM's hash"
+        FalseBroker(vast_challenge(BELOW_LIMIT_BYTES)), "does not begin SCRAM with"
     ),
     "challenge just below the limit, to PLAIN": Case(
-        FalseBroker(vast_challenge(BELOW_LIMIT_BYTES)), "asks for more than PLAIN has", mechanism="PLAIN"
+        FalseBroker(vast_challenge(BELOW_LIMIT_BYTES)), "answers PLAIN with a challenge", mechanism="PLAIN"
     ),
     "challenge byte by byte": Case(FalseBroker(slow_challenge(0.05)), "did not answer in time", waits=True),
-    "empty challenges": Case(FalseBroker(empty_challenge), "iterations of SCRAM's hash"),
+    "empty challenges": Case(FalseBroker(empty_challenge), "does not begin SCRAM with"),
     "a megabyte of mechanisms": Case(
         FalseBroker(empty_challenge, mechanisms=["\x1b[2J\n" * 5_000] * 30), "does not take SCRAM-SHA-512"
+    ),
+    "one iteration behind many": Case(
+        FalseBroker(scram_challenge(8192, b",i=1")), "does not begin SCRAM with"
     ),
     "one iteration": Case(FalseBroker(scram_challenge(1)), "asks for 1 iterations"),
     "iterations for hours": Case(

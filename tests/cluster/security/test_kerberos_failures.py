@@ -50,7 +50,7 @@ def test_a_key_that_was_changed_at_the_kdc_is_told_with_the_command_that_writes_
 ) -> None:
     error = meant(KRB5 + number)
     assert type(error) is AuthenticationFailed
-    assert "does not take the key of mirror@A.TEST in keytab /etc/mirror.keytab" in error.message
+    assert "does not accept the key of mirror@A.TEST in keytab /etc/mirror.keytab" in error.message
     assert "kadmin -q 'ktadd -k /etc/mirror.keytab mirror@A.TEST'" in error.hint
 
 

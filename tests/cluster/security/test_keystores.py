@@ -202,6 +202,12 @@ def test_damage_anywhere_ends_in_a_store_or_in_a_problem(tmp_path: Path, data: s
         trusted(path, kind)
 
 
+def test_a_password_that_no_store_can_have_is_told_as_a_wrong_one(tmp_path: Path) -> None:
+    trust = write_pkcs12(tmp_path / "trust.p12", PASSWORD, trusted=[ROOT])
+    words = "cannot be opened with ssl.truststore.password"
+    refused(words, "keytool -list", trusted, trust, PKCS12, "half a character: \ud83d")
+
+
 def test_a_store_without_its_password_is_told(tmp_path: Path) -> None:
     trust = write_pkcs12(tmp_path / "x.p12", PASSWORD, trusted=[ROOT])
     refused("needs ssl.truststore.password, which is not set", "keytool -list", trusted, trust, PKCS12)

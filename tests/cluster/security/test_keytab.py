@@ -81,8 +81,8 @@ def test_a_keytab_without_the_principal_is_told_with_what_it_holds(principal: st
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is not a keytab: it does not begin as one of version 2"),
-        (b"-----BEGIN CERTIFICATE", "is not a keytab: it does not begin as one of version 2"),
+        (b"", "is not a keytab: it is not in version 2 of the format"),
+        (b"-----BEGIN CERTIFICATE", "is not a keytab: it is not in version 2 of the format"),
         (MAGIC + entry("A.TEST", "mirror")[:-1], "is not a keytab: its last entry is cut off"),
         (MAGIC + struct.pack(">iH", 2, 1), "is not a keytab: an entry of it is cut off or damaged"),
         (MAGIC, "holds no key"),

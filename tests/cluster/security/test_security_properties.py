@@ -156,11 +156,11 @@ def test_pem_may_stand_in_the_properties_themselves() -> None:
         ),
         (
             {"ssl.enabled.protocols": "TLSv1.3", "ssl.protocol": "TLSv1.2"},
-            "ssl.enabled.protocols: ssl.protocol and ssl.cipher.suites leave none of them",
+            "ssl.enabled.protocols: ssl.protocol and ssl.cipher.suites leave no version of TLS",
         ),
         (
             {"ssl.enabled.protocols": "TLSv1.2", "ssl.cipher.suites": ",".join(TLS_1_3_SUITES)},
-            "ssl.enabled.protocols: ssl.protocol and ssl.cipher.suites leave none of them",
+            "ssl.enabled.protocols: ssl.protocol and ssl.cipher.suites leave no version of TLS",
         ),
         ({"ssl.cipher.suites": "x"}, "ssl.cipher.suites: 'x' is no cipher suite"),
         ({"ssl.engine.factory.class": "x.Y"}, "ssl.engine.factory.class: not honoured: a Java class"),
@@ -236,7 +236,7 @@ def test_kerberos_is_by_keytab_or_by_a_ticket_cache() -> None:
         (f"{KEYTAB} ticketCache=c", "ticketCache: has no effect"),
         (f"{KEYTAB} isInitiator=false", "isInitiator: a client begins"),
         ("useTicketCache=true renewTGT=true", "renewTGT: tickets in a cache are renewed by"),
-        (f"{KEYTAB} useFirstPass=true", "useFirstPass: passwords are not shared"),
+        (f"{KEYTAB} useFirstPass=true", "useFirstPass: there is only one login module"),
     ],
 )
 def test_options_of_krb5_that_cannot_be_have_exactly_their_problem(options: str, problem: str) -> None:
@@ -266,7 +266,7 @@ def test_options_of_krb5_that_cannot_be_have_exactly_their_problem(options: str,
         ),
         (
             sasl("PLAIN", f"{PLAIN_MODULE} required username=a passwort={SECRET} password=x;"),
-            "sasl.jaas.config: option 2 is none of PlainLoginModule; did you mean password?",
+            "sasl.jaas.config: option 2 is not an option of PlainLoginModule; did you mean password?",
         ),
         (
             sasl("PLAIN", f"{PLAIN_MODULE} required password={SECRET};"),
@@ -290,7 +290,7 @@ def test_options_of_krb5_that_cannot_be_have_exactly_their_problem(options: str,
         ),
         (
             kerberos(f"{KEYTAB} serviceName=a", sasl_kerberos_service_name="b"),
-            "sasl.kerberos.service.name: serviceName in sasl.jaas.config is another one",
+            "sasl.kerberos.service.name: serviceName in sasl.jaas.config has another value",
         ),
         (
             sasl("PLAIN", f"{PLAIN_MODULE} {LOGIN}", sasl_login_class=f"{KAFKA}.kerberos.KerberosLogin"),
@@ -299,7 +299,7 @@ def test_options_of_krb5_that_cannot_be_have_exactly_their_problem(options: str,
         ),
         (
             sasl("PLAIN", f"{PLAIN_MODULE} {LOGIN}", sasl_kerberos_kinit_cmd="/opt/kinit"),
-            "sasl.kerberos.kinit.cmd: not honoured: tickets",
+            "sasl.kerberos.kinit.cmd: not honoured: new tickets",
         ),
         (
             sasl("PLAIN", f"{PLAIN_MODULE} {LOGIN}", sasl_oauthbearer_token_endpoint_url="x"),
@@ -391,3 +391,33 @@ def test_properties_become_security_or_problems_without_a_secret(
         assert (security.tls is not None) == security.protocol.encrypts
         assert (security.sasl is not None) == security.protocol.authenticates
         assert SECRET not in repr(security)
+
+
+# -- texts of another encoding
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        sasl("PLAIN", f'{PLAIN_MODULE} required username="alice" password="{SECRET}\udcff";'),
+        sasl("SCRAM-SHA-256", f'{SCRAM_MODULE} required username="\udcff" password="{SECRET}";'),
+        kerberos(KEYTAB.replace("m@EX", "m\ud800@EX"), sasl_kerberos_service_name="kafka"),
+        SSL | {"ssl.keystore.location": "x.p12", "ssl.keystore.password": f"{SECRET}\udcff"},
+        SSL | {"ssl.keystore.location": "x.pem", "ssl.key.password": f"{SECRET}\udcff"},
+    ],
+)
+def test_what_cannot_be_written_in_utf_8_is_refused_by_its_name_alone(properties: dict[str, str]) -> None:
+    (problem,) = security_problems(properties)
+    name, _, what = problem.partition(": ")
+    assert "\\ud" in ascii(properties[name])
+    assert what.startswith("is not UTF-8")
+    assert SECRET not in problem
+    assert problem.isascii()
+
+
+def test_a_path_may_be_in_the_encoding_of_its_system() -> None:
+    location = "/etc/\udcff.pem"
+    trusted = parse_security(SSL | {"ssl.truststore.location": location}).tls
+    assert trusted is not None
+    assert trusted.trust is not None
+    assert trusted.trust.location == location

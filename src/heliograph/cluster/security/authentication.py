@@ -6,11 +6,6 @@ Owns the order of the requests and what each refusal means. Must not know when i
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
-
 from kafka.protocol.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -18,9 +13,10 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
-from heliograph.cluster.connection import Line
+from heliograph.cluster.line import Line
 from heliograph.cluster.messages import call, common_version
 from heliograph.cluster.security.mechanisms import SaslExchange
+from heliograph.cluster.security.sasl_threads import reply
 from heliograph.cluster.security.settings import SaslMechanism
 from heliograph.model.errors import BrokerRefused, SecurityFailed
 from heliograph.wire.api_keys import ApiKey
@@ -28,23 +24,14 @@ from heliograph.wire.error_codes import ErrorCode
 
 MOST_ROUNDS = 10  # Kerberos takes three
 MOST_TOLD = 300  # characters of what a broker says
-T = TypeVar("T")
 BROKERS_LOG = "see the broker's log"
-_THREADS = ThreadPoolExecutor(32, thread_name_prefix="sasl")  # as many connections prove themselves at once
 _BEFORE_FRAMES = "SASL needs brokers of Kafka 1.0 or later"
 
 
-async def in_thread(call: Callable[..., T], *arguments: object) -> T:
-    """A KDC that hangs takes half a minute: it must not take the threads of all other work."""
-    return await asyncio.get_running_loop().run_in_executor(_THREADS, call, *arguments)
-
-
-async def authenticate(
-    line: Line, mechanism: SaslMechanism, exchange: SaslExchange, first: bytes, timeout_ms: int
-) -> int:
+async def authenticate(line: Line, exchange: SaslExchange, first: bytes, timeout_ms: int) -> int:
     """For how many milliseconds the broker accepts it; 0: for ever. `SecurityFailed` if it does not. `first`: what the
-    exchange says first. It is asked for before others are kept off the line: a KDC may take its time."""
-    await _agree(line, mechanism, timeout_ms)
+    exchange says first. It is asked for before others are kept off the line: a KDC may take its time. Behind `agree`.
+    """
     try:
         return await _exchange(line, exchange, first, timeout_ms)
     except SecurityFailed as problem:
@@ -53,10 +40,7 @@ async def authenticate(
 
 async def _exchange(line: Line, exchange: SaslExchange, first: bytes, timeout_ms: int) -> int:
     words: bytes | None = first
-    lasts_ms = 0
     for _ in range(MOST_ROUNDS):
-        if words is None:
-            return lasts_ms
         request = SaslAuthenticateRequest(auth_bytes=words)
         answer = await call(line, request, SaslAuthenticateResponse, timeout_ms=timeout_ms)
         if answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED:
@@ -66,11 +50,14 @@ async def _exchange(line: Line, exchange: SaslExchange, first: bytes, timeout_ms
                 f"SaslAuthenticate: {ErrorCode.name_of(answer.error_code)}", hint=BROKERS_LOG
             )
         lasts_ms = int(getattr(answer, "session_lifetime_ms", None) or 0)
-        words = await in_thread(exchange.next, bytes(answer.auth_bytes))
+        words = await reply(exchange, bytes(answer.auth_bytes))
+        if words is None:
+            return lasts_ms
     raise SecurityFailed(f"SASL has not ended after {MOST_ROUNDS} rounds", hint=BROKERS_LOG)
 
 
-async def _agree(line: Line, mechanism: SaslMechanism, timeout_ms: int) -> None:
+async def agree(line: Line, mechanism: SaslMechanism, timeout_ms: int) -> None:
+    """The mechanism is told, and taken. Nothing secret is said."""
     try:
         # Version 0 is followed by tokens without Kafka's frame.
         common_version(line, ApiKey.SASL_HANDSHAKE, "SaslHandshake", range(1, 2))

@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from heliograph.cluster.connection import Connection
-from heliograph.cluster.security.attempts import Attempts
-from heliograph.cluster.security.authentication import authenticate, in_thread
+from heliograph.cluster.security.attempts import MOST_AT_ONCE, Attempts
+from heliograph.cluster.security.authentication import agree, authenticate
 from heliograph.cluster.security.fingerprint import fingerprint
 from heliograph.cluster.security.mechanisms import SaslExchange, exchange_for
+from heliograph.cluster.security.sasl_threads import begin
 from heliograph.cluster.security.settings import SaslSettings, Security
 from heliograph.cluster.security.tls_stream import TlsStream
 from heliograph.model.errors import HeliographError, SecurityUnusable
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
 
 # Of a session's time, as in Kafka's own clients: at random, so that connections do not all come at once.
 AGAIN_AFTER = (0.85, 0.95)
-HELD_LOOK_S = 0.01
+# If each waits for the one in front a KDC that hangs takes half a minute of everybody's time. Those that come beside
+# him show it no key: logins are shared (keytab_logins.py), also the ones that fail.
+KDC_PATIENCE_S = 0.5
 
 
 class ClusterLocks:
@@ -75,7 +79,7 @@ class ClusterLocks:
     async def authenticate(self, connection: Connection, host: str) -> None:
         """Prove who we are on a new connection, and from then on again in time."""
         if self._security.sasl is not None:
-            await self._prove(connection, host)
+            await self._prove(connection, host, at_once=MOST_AT_ONCE, limit_s=self._timeout_ms / 1000)
 
     async def aclose(self) -> None:
         tasks = list(self._tasks)
@@ -83,29 +87,41 @@ class ClusterLocks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _prove(self, connection: Connection, host: str) -> None:
+    async def _prove(self, connection: Connection, host: str, *, at_once: int, limit_s: float) -> None:
+        """`at_once`: so many may show the secret at the same time (attempts.py). `limit_s`: how long what is held back
+        may take to leave first."""
         sasl = self._security.sasl
         if sasl is None:
             return
-        secret = replace(self._security, tls=None)  # what locks an account, and no more
-        async with self._attempts.attempt(await asyncio.to_thread(fingerprint, secret)):
-            exchange = self._make_exchange(sasl, host)
-            first = await in_thread(exchange.first)
-            while connection.is_held:  # noqa: ASYNC110 - what is held leaves by itself, or the connection ends
-                await asyncio.sleep(HELD_LOOK_S)
-            with connection.reserved() as line:
-                lasts_ms = await authenticate(line, sasl.mechanism, exchange, first, self._timeout_ms)
+        # What locks an account, and no more.
+        secret = await asyncio.to_thread(fingerprint, replace(self._security, tls=None))
+        self._attempts.check(secret)
+        # A password is shown to the broker; a keytab's key to the KDC, by what is said first.
+        at_kdc: AbstractAsyncContextManager[None] = nullcontext()
+        at_broker = at_kdc
+        if sasl.kerberos is None:
+            at_broker = self._attempts.turn(secret, at_once=at_once)
+        else:
+            at_kdc = self._attempts.turn(secret, at_once=MOST_AT_ONCE, patience_s=KDC_PATIENCE_S)
+        async with at_kdc:
+            exchange, first = await begin(sasl, lambda: self._make_exchange(sasl, host))
+        async with connection.reserved(limit_s) as line:
+            await agree(line, sasl.mechanism, self._timeout_ms)
+            async with at_broker:
+                lasts_ms = await authenticate(line, exchange, first, self._timeout_ms)
         if lasts_ms > 0:
-            due_s = lasts_ms / 1000 * random.uniform(*AGAIN_AFTER)
-            connection.renew_in(due_s, lambda: self._renew(connection, host))
+            lasts_s = lasts_ms / 1000
+            due_s = lasts_s * random.uniform(*AGAIN_AFTER)
+            left_s = max(lasts_s - due_s, self._timeout_ms / 1000)
+            connection.renew_in(due_s, lambda: self._renew(connection, host, left_s))
 
-    def _renew(self, connection: Connection, host: str) -> None:
-        task = asyncio.get_running_loop().create_task(self._prove_again(connection, host))
+    def _renew(self, connection: Connection, host: str, limit_s: float) -> None:
+        task = asyncio.get_running_loop().create_task(self._prove_again(connection, host, limit_s))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _prove_again(self, connection: Connection, host: str) -> None:
+    async def _prove_again(self, connection: Connection, host: str, limit_s: float) -> None:
         try:
-            await self._prove(connection, host)
+            await self._prove(connection, host, at_once=1, limit_s=limit_s)
         except HeliographError as problem:
             connection.close(problem)

@@ -66,7 +66,7 @@ def parse_jaas(text: str) -> LoginModule:
         raise JaasProblem(f"has none of {', '.join(_FLAGS)} after the login module's name")
     options = _options(tokens)
     if next(tokens, _END) is not _END:
-        raise JaasProblem("goes on after the first ; and must have exactly one login module")
+        raise JaasProblem("has more text after the first ';', and must have exactly one login module")
     return LoginModule(name=module.text, flag=flag.lower(), options=options)
 
 

@@ -69,7 +69,7 @@ def read_jks(data: bytes, password: str) -> JksStore:
         else:
             raise BadStore("it has an entry that is neither a key nor a certificate")
     if rest.left:
-        raise BadStore("it goes on after its last entry")
+        raise BadStore("there are bytes after its last entry")
     return JksStore(keys=tuple(keys), trusted=tuple(trusted))
 
 
@@ -77,7 +77,7 @@ def open_key(entry: KeyEntry, password: str) -> bytes:
     """The private key as PKCS8, in DER. It is hidden by a stream of chained SHA-1 digests."""
     outer = _Bytes(_Bytes(entry.protected).der())
     if not outer.der().startswith(_SUN_PROTECTION):
-        raise BadStore("its key is protected in a way that JKS does not have")
+        raise BadStore("its key is not encrypted by JKS's own method")
     sealed, secret = outer.der(), _utf16(password)
     link, hidden, check = (
         sealed[:_DIGEST_BYTES],

@@ -29,6 +29,7 @@ from heliograph.cluster.security.kerberos_failures import (
     KerberosConfig,
     Step,
     explained,
+    kdc_hangs,
     refused_by_broker,
 )
 from heliograph.cluster.security.keytab_logins import KeytabLogins, Loan
@@ -103,6 +104,10 @@ class KerberosExchange:
         """What it means that the broker refuses us, in these words."""
         self._release(proven=False)
         return refused_by_broker(words, self._attempt())
+
+    def late(self, limit_s: float) -> SecurityFailed:
+        """Changes nothing: another thread may be in one of the others."""
+        return kdc_hangs(limit_s, self._attempt())
 
     def _chosen_layer(self, context: GssContext, challenge: bytes) -> bytes:
         offer = context.unwrap(challenge)

@@ -94,7 +94,7 @@ _NO_TICKET = _Meaning(
 )
 _EXPIRED = _Meaning(
     error=SecurityUnusable,
-    message="the ticket in {credentials} is over on {machine}",
+    message="the ticket in {credentials} on {machine} has expired",
     hint=_KINIT + "; with useKeyTab=true and keyTab in sasl.jaas.config Heliograph renews tickets by itself",
 )
 _UNKNOWN_CLIENT = _Meaning(
@@ -104,19 +104,19 @@ _UNKNOWN_CLIENT = _Meaning(
 )
 _WRONG_KEY = _Meaning(
     error=AuthenticationFailed,
-    message="the KDC of {realm} does not take the key of {client} in {credentials}: it has another one since",
+    message="the KDC of {realm} does not accept the key of {client} in {credentials}: the KDC has a newer key",
     hint="klist -kte {keytab} shows its keys; kadmin -q 'ktadd -k {keytab} {principal}' writes a new one "
-    "(other keytabs of this principal are void then). Connections that are opened later use it",
+    "(other keytabs of this principal stop working). New connections use it",
 )
 _DISABLED = _Meaning(
     error=AuthenticationFailed,
-    message="the KDC of {realm} lets {client} ({credentials}) log in no more: disabled, locked or expired",
+    message="the KDC of {realm} does not let {client} ({credentials}) log in: it is disabled, locked or expired",
     hint="kadmin -q 'getprinc {principal}' shows why",
 )
 _NO_COMMON_CIPHER = _Meaning(
     error=AuthenticationFailed,
     message="{client} ({credentials}), the KDC of {realm} and this machine have no encryption type in common",
-    hint="klist -kte {keytab} shows those of the keytab; permitted_enctypes in {config} must allow one of them",
+    hint="klist -kte {keytab} shows the types in the keytab; permitted_enctypes in {config} must allow one of them",
 )
 _CLOCKS = _Meaning(
     error=SecurityFailed,
@@ -127,7 +127,7 @@ _CLOCKS = _Meaning(
 _UNKNOWN_SERVICE = _Meaning(
     error=SecurityFailed,
     message="no KDC that {client} can ask knows the service {service} of broker {host}",
-    hint="it is made of sasl.kerberos.service.name and of the host in the broker's advertised.listeners: kadmin -q "
+    hint="the name is made of sasl.kerberos.service.name and the host in the broker's advertised.listeners: kadmin -q "
     "'getprinc {service}' shows whether it is there. If the KDC was asked for another host, set "
     "dns_canonicalize_hostname = false and rdns = false under [libdefaults] in {config}; if in another realm, map "
     "{host} to the broker's realm under [domain_realm]",
@@ -227,6 +227,13 @@ def explained(failure: GssFailure, step: Step, attempt: KerberosAttempt) -> Secu
     names = _names(attempt)
     message = f"{meaning.message.format(**names)}: {failure.text[:_MOST_OF_TEXT]}"
     return meaning.error(message, hint=meaning.hint.format(**names))
+
+
+def kdc_hangs(limit_s: float, attempt: KerberosAttempt) -> SecurityFailed:
+    """Nothing has come from a KDC in so long, and the library still waits."""
+    names = _names(attempt)
+    words = f"{_KDC_AWAY.message.format(**names)}: no answer in {limit_s:.0f} s"
+    return _KDC_AWAY.error(words, hint=_KDC_AWAY.hint.format(**names))
 
 
 def refused_by_broker(words: str, attempt: KerberosAttempt) -> SecurityFailed:

@@ -43,7 +43,7 @@ def _remedy(path: str) -> str:
 def principals_of(content: bytes) -> tuple[str, ...]:
     """Each once, in the file's order, as Kerberos writes them: `name/instance@REALM`."""
     if content[:2] != _MAGIC:
-        raise NotAKeytab("it does not begin as one of version 2")
+        raise NotAKeytab("it is not in version 2 of the format")
     try:
         return tuple(dict.fromkeys(_principal(entry) for entry in _entries(content)))
     except (struct.error, UnicodeDecodeError):

@@ -12,10 +12,10 @@ from heliograph.cluster.security.settings import KerberosSettings
 # With `true` they would have to do something; without, they ask for nothing.
 _REFUSED_IF_TRUE = {
     "renewTGT": "tickets in a cache are renewed by whoever made them, for example k5start; or set useKeyTab=true",
-    "useFirstPass": "passwords are not shared between login modules: there is one",
-    "tryFirstPass": "passwords are not shared between login modules: there is one",
-    "storePass": "passwords are not shared between login modules: there is one",
-    "clearPass": "passwords are not shared between login modules: there is one",
+    "useFirstPass": "there is only one login module, so no password can be shared",
+    "tryFirstPass": "there is only one login module, so no password can be shared",
+    "storePass": "there is only one login module, so no password can be shared",
+    "clearPass": "there is only one login module, so no password can be shared",
 }
 # Whatever they say is so anyway: nobody is ever asked for a password, keys stay in the keytab, krb5.conf is read when
 # credentials are got.

@@ -20,7 +20,9 @@ from heliograph.model.errors import AuthenticationFailed, SecurityFailed
 # RFC 7677 asks for 4096 at least; with fewer, who plays the broker learns enough to try passwords quickly.
 LEAST_ITERATIONS = 4096
 MOST_ITERATIONS = 1_000_000  # half a second; Kafka allows 16,384
-_ITERATIONS = re.compile(rb"(?:^|,)i=(\d{1,12})(?:,|$)")
+# All that a broker may say first: nonce, salt, iterations, each once. RFC 5802 allows extensions behind them, which no
+# broker sends; one with the name of another value would be taken for it by the library, and not by us.
+_SERVER_FIRST = re.compile(rb"r=[\x21-\x2b\x2d-\x7e]+,s=[0-9A-Za-z+/]+={0,2},i=([1-9][0-9]{0,11})")
 
 
 class SaslExchange(Protocol):
@@ -35,6 +37,10 @@ class SaslExchange(Protocol):
 
     def refused(self, words: str) -> SecurityFailed:
         """What it means that the broker refuses us, in these words; nothing more is said."""
+        ...
+
+    def late(self, limit_s: float) -> SecurityFailed:
+        """What it means that one of these has not returned in so long. It may still be under way."""
         ...
 
 
@@ -61,6 +67,12 @@ class _Password:
             hint="check the user name and the password in sasl.jaas.config, and that the cluster knows the user",
         )
 
+    def late(self, limit_s: float) -> SecurityFailed:
+        return SecurityFailed(
+            f"{self._sasl.mechanism.value} as {self._sasl.username!r} was not computed in {limit_s:.0f} s",
+            hint="look at the load of this machine",
+        )
+
 
 class _Plain(_Password):
     def first(self) -> bytes:
@@ -68,7 +80,9 @@ class _Plain(_Password):
 
     def next(self, challenge: bytes) -> bytes | None:
         if challenge:
-            raise SecurityFailed("the broker asks for more than PLAIN has", hint="see the broker's log")
+            raise SecurityFailed(
+                "the broker answers PLAIN with a challenge, and PLAIN has none", hint="see the broker's log"
+            )
         return None
 
 
@@ -101,8 +115,13 @@ class _Scram(_Password):
 
 
 def _check_iterations(challenge: bytes) -> None:
-    found = _ITERATIONS.search(challenge)
-    asked = int(found[1]) if found else 0
+    found = _SERVER_FIRST.fullmatch(challenge)
+    if found is None:
+        raise SecurityFailed(
+            "the broker does not begin SCRAM with a nonce, a salt and a number of iterations, and nothing else",
+            hint="is this the right cluster? see the broker's log",
+        )
+    asked = int(found[1])
     if not LEAST_ITERATIONS <= asked <= MOST_ITERATIONS:
         raise SecurityFailed(
             f"the broker asks for {asked} iterations of SCRAM's hash, not for {LEAST_ITERATIONS} to {MOST_ITERATIONS}",

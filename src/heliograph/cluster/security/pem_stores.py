@@ -73,5 +73,5 @@ def _opened(block: PemBlock, name: str, password: str) -> PrivateKeyTypes:
             raise damaged_key(name) from None
         raise SecurityUnusable(
             f"the private key in {name} cannot be opened with ssl.key.password",
-            hint="find the right one: openssl pkey -noout -in KEY; then set ssl.key.password",
+            hint="find the right password: openssl pkey -noout -in KEY; then set ssl.key.password",
         ) from None

@@ -45,9 +45,13 @@ def pkcs12_identity(store: KeyStore, data: bytes) -> Identity:
 
 def _read(data: bytes, location: str, password: str, store: str) -> pkcs12.PKCS12KeyAndCertificates:
     try:
+        encoded = password.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, out of a properties file or of the environment
+        raise wrong_password(location, password, store) from None
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of stores in BER instead of DER, which are read all the same
-            return pkcs12.load_pkcs12(data, password.encode() or None)
+            return pkcs12.load_pkcs12(data, encoded or None)
     except UnsupportedAlgorithm:
         words = f"{location} is encrypted in a way that OpenSSL does not have here"
         raise SecurityUnusable(words, hint=convert_line(location, "PKCS12")) from None

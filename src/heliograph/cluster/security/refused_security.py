@@ -10,7 +10,7 @@ _NO_JAVA = "a Java class cannot be loaded here"
 _OPENSSL = "TLS is OpenSSL's here, not Java's"
 _BROKERS = "it is a setting of brokers, not of clients"
 _OAUTH = "OAUTHBEARER is not built yet"
-_TICKETS = "tickets are got anew by the keytab before they end, without kinit"
+_TICKETS = "new tickets are obtained with the keytab before the old ones expire, without kinit"
 _OAUTH_CLASSES = "org.apache.kafka.common.security.oauthbearer"
 _DEFAULT_ENGINE = "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory"
 

@@ -108,7 +108,7 @@ def _module(values: Mapping[str, str], mechanism: SaslMechanism, tell: Tell) -> 
         tell(_JAAS, "OAuthBearerLoginModule is not built yet")
     else:
         # One that is none of ours is not quoted: the text may begin with anything.
-        named = module.name if module.name in _MODULES.values() else "another one"
+        named = module.name if module.name in _MODULES.values() else "the one that is named here"
         tell(_JAAS, f"the login module of sasl.mechanism={mechanism} is {_MODULES[mechanism]}, not {named}")
     return None
 
@@ -135,7 +135,7 @@ def _by_kerberos(
         tell(_JAAS, f"{_short(module)}: {problem}")
     in_jaas, by_property = module.options.get("serviceName", ""), values[_SERVICE]
     if in_jaas and by_property and in_jaas != by_property:
-        tell(_SERVICE, "serviceName in sasl.jaas.config is another one: keep one of them")
+        tell(_SERVICE, "serviceName in sasl.jaas.config has another value: keep one of the two")
     service = in_jaas or by_property
     if not service:
         lack(_SERVICE, "required for sasl.mechanism=GSSAPI, most often sasl.kerberos.service.name: kafka")
@@ -149,8 +149,8 @@ def _check_known(module: LoginModule, known: tuple[str, ...], tell: Tell) -> Non
     for number, option in enumerate(module.options, start=1):
         if option not in known:
             close = get_close_matches(option, known, n=1)
-            meant = f"; did you mean {close[0]}?" if close else f": it has {', '.join(known)}"
-            tell(_JAAS, f"option {number} is none of {_short(module)}{meant}")
+            meant = f"; did you mean {close[0]}?" if close else f"; its options are {', '.join(known)}"
+            tell(_JAAS, f"option {number} is not an option of {_short(module)}{meant}")
 
 
 def _short(module: LoginModule) -> str:

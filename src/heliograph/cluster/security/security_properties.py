@@ -24,12 +24,25 @@ SECURITY_DEFAULTS: Mapping[str, str] = {
     **SASL_DEFAULTS,
 }
 SECURITY_NAMES = tuple(SECURITY_DEFAULTS)
+# Java and brokers write names and passwords in UTF-8. What cannot be written so comes from bytes in another encoding;
+# encoding it later would fail with an error that holds it.
+NOT_UTF_8 = "is not UTF-8: see how the file or the environment variable that it comes from is encoded"
+_PATHS = ("ssl.truststore.location", "ssl.keystore.location")  # the system's own, in whatever encoding
 _PREFIXES = ("security.", "ssl.", "sasl.")
 
 
 def is_about_security(name: str) -> bool:
     """Whether a property is judged here, be it honoured, refused or unknown."""
     return name.startswith(_PREFIXES)
+
+
+def is_utf_8(text: str) -> bool:
+    """Whether it can be written in UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def parse_security(properties: Mapping[str, str]) -> Security:
@@ -68,6 +81,9 @@ def _read(properties: Mapping[str, str]) -> _Reading:
 
     given = {name: text for name, text in properties.items() if is_about_security(name)}
     problems += [f"{name}: {why}" for name, text in given.items() if (why := _why_not(name, text))]
+    problems += [
+        f"{name}: {NOT_UTF_8}" for name, text in given.items() if name not in _PATHS and not is_utf_8(text)
+    ]
     protocol = _protocol(given.get(_PROTOCOL, SECURITY_DEFAULTS[_PROTOCOL]))
     if protocol is None:
         tell(_PROTOCOL, f"{given[_PROTOCOL]!r} is none of {', '.join(SecurityProtocol)}")

@@ -53,5 +53,5 @@ def wrong_password(location: str, password: str, store: str) -> SecurityUnusable
     )
     return SecurityUnusable(
         f"{location} {words}",
-        hint=f"find the right one: keytool -list -keystore {quote(location)}; then set {store}.password",
+        hint=f"find the right password: keytool -list -keystore {quote(location)}; then set {store}.password",
     )

@@ -137,7 +137,8 @@ def _of_our_certificate(reason: str, identity: KeyStore | None) -> SecurityFaile
     if identity is None:
         return SecurityFailed(
             f"the broker wants a client certificate ({said})",
-            hint="set ssl.keystore.location (and ssl.keystore.password), or name a listener that wants none",
+            hint="set ssl.keystore.location (and ssl.keystore.password), or use the port of a listener that does not"
+            " ask for one",
         )
     return SecurityFailed(
         f"the broker refuses our certificate, of {_identity(identity)} ({said})",

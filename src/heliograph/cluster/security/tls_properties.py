@@ -131,7 +131,7 @@ def _protocols(values: Mapping[str, str], tell: Tell) -> tuple[str, ...]:
         having_suites = protocols_with(suites) if suites else _OFFERED
         kept = [each for each in kept if each in _UP_TO[highest] and each in having_suites]
         if not kept:
-            words = "ssl.protocol and ssl.cipher.suites leave none of them"
+            words = "ssl.protocol and ssl.cipher.suites leave no version of TLS"
             problems.append(("ssl.enabled.protocols", words))
     for name, what in problems:
         tell(name, what)

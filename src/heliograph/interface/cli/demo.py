@@ -94,6 +94,9 @@ class Demo:
 
     async def _mirror(self, topics: tuple[str, ...]) -> Any:
         from heliograph.controller.mirror import Mirror
+        from heliograph.engine.loop_troubles import tell
+
+        asyncio.get_running_loop().set_exception_handler(tell)
 
         source, target = self._servers
         settings = Settings(

@@ -68,7 +68,9 @@ async def mirror(
     from heliograph.controller.live_document import live_document
     from heliograph.controller.live_socket import LiveSocket
     from heliograph.controller.mirror import Mirror
+    from heliograph.engine.loop_troubles import tell
 
+    asyncio.get_running_loop().set_exception_handler(tell)
     with display_for() as show:
         run = Mirror(
             settings,

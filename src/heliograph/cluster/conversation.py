@@ -33,7 +33,7 @@ class _Pending(NamedTuple, Generic[Token]):
     token: Token
 
 
-class Exchange(Generic[Token]):
+class Conversation(Generic[Token]):
     """`frame_limit`: no answer is larger; a peer that announces one does not speak Kafka. It may be changed."""
 
     def __init__(self, client_id: str, frame_limit: int) -> None:
