@@ -204,6 +204,7 @@ def test_only_what_was_written_since_then_is_read(
     tell(target_cluster, lane_up(link, "before"))
     time.sleep(0.5)
     between = datetime.now(UTC).isoformat()
+    time.sleep(0.1)  # events have whole milliseconds
     tell(target_cluster, lane_up(link, "after"))
     assert [each["message"] for each in operator.events(link, "--since", between)] == ["after"]
     assert operator.events(link, "--since", (datetime.now(UTC) + timedelta(hours=1)).isoformat()) == []
