@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import TopicPartition
@@ -39,6 +39,14 @@ def create_topic(
     for created in admin.create_topics([topic], operation_timeout=TIMEOUT_S).values():
         created.result(TIMEOUT_S)
     _wait_for_leaders(admin, name, partitions)
+
+
+def create_topics(bootstrap: str, names: Sequence[str], partitions: int = 1) -> None:
+    """All with one request; they may have no leaders yet."""
+    admin = _admin(bootstrap)
+    wanted = [NewTopic(name, partitions, 1) for name in names]
+    for created in admin.create_topics(wanted, operation_timeout=TIMEOUT_S).values():
+        created.result(TIMEOUT_S)
 
 
 def create_topic_by_line(line: str) -> None:
