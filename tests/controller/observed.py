@@ -93,6 +93,7 @@ def snapshot(
         flight_s=flight_s,
         target_servers=target_servers,
         target_defaults=target_defaults or {},
+        source_topics={topic.name: len(topic.partitions) for topic in sources},
     )
 
 

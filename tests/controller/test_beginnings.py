@@ -134,6 +134,9 @@ async def test_later_topics_and_partitions_begin_at_their_first_record() -> None
     found = await resolved(new(0), new(1), recorded=first_ran({"orders": 1}))
     assert found.goals == {partition(0): 80}
     assert [each.spec.begin_at for each in found.todo.copies] == [80, None]
+    (warning,) = found.todo.warnings
+    assert "topic orders has come, or has grown" in warning
+    assert "start: latest" in warning
     assert (await resolved(new(), recorded=first_ran({"clicks": 4}))).goals == {}
 
 

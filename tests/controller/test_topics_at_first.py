@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
@@ -13,6 +14,8 @@ from heliograph.controller.at_first import AtFirst
 from heliograph.controller.beginnings import resolve_beginnings
 from heliograph.controller.plan import Plan
 from heliograph.model.clock import time_of_day
+from heliograph.model.partition import MirrorPartition
+from heliograph.model.policy import LinkPolicy
 from heliograph.model.start import LATEST
 from heliograph.model.states import StopReason
 
@@ -23,10 +26,12 @@ GOAL = 40
 
 @pytest.fixture(autouse=True)
 def _resolved(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def offset(*_args: object) -> int:
-        return GOAL
+    async def resolved(
+        _source: object, policies: Mapping[MirrorPartition, LinkPolicy], _now: object
+    ) -> dict[MirrorPartition, int]:
+        return dict.fromkeys(policies, GOAL)
 
-    monkeypatch.setattr(beginnings, "_offset", offset)
+    monkeypatch.setattr(beginnings, "_resolve", resolved)
 
 
 def planned() -> Plan:

@@ -13,10 +13,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable
 
+from heliograph.cluster.tool_servers import tool_servers
 from heliograph.controller.board import Board
 from heliograph.controller.builds import Builds
 from heliograph.controller.changes import Absences, begins_anew, changes
 from heliograph.controller.clusters import Clusters
+from heliograph.controller.half_built import half_built
 from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.plan_told import PlanTold
 from heliograph.controller.restart import Restart
@@ -139,11 +141,16 @@ class ActiveLink:
             if not keys:
                 continue
             target_topic = keys[0].target_topic
+            half = any(row.aligning is not None for row in by_topic[topic])
             async with self._turns.alone(self._name, [target_topic]):
                 async with self._builds.left_alone(self._name, target_topic):
                     await self._restart.let_go(keys)
                 self._roles.let_go(self._name, keys)
             self._tell_gone(keys[0])
+            if half:
+                servers = tool_servers(self._clusters.target(self._name).properties)
+                words = half_built(self._name, topic, target_topic, servers)
+                self._outbox.tell(Event.PLAN_WARNING, words, link=self._name)
 
     def _tell_gone(self, key: MirrorPartition) -> None:
         self._outbox.put(

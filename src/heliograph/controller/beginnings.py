@@ -59,18 +59,40 @@ async def resolve_beginnings(
         found |= await _resolve(source_of(link), of_link, now)
     goals = {key: goal for key, goal in found.items() if isinstance(goal, int)}
     failed = {key: why for key, why in found.items() if isinstance(why, Refused)}
-    return Beginnings(todo=_without(with_goals(todo, goals), failed), goals=goals)
+    todo = _without(with_goals(todo, goals), failed)
+    later = _warnings_of_later(todo, kept, ids)
+    return Beginnings(todo=replace(todo, warnings=(*todo.warnings, *later)), goals=goals)
+
+
+def _warnings_of_later(
+    todo: Plan, kept: Mapping[str, AtFirst | None], ids: Mapping[str, Mapping[str, str]]
+) -> list[str]:
+    """Who reads `start: latest` in the config believes that it counts."""
+    topics = {
+        (copy.spec.partition.link, copy.spec.partition.source_topic): copy.spec.policy.start
+        for copy in todo.copies
+        if _is_new_and_says_start(copy) and not _chooses(copy, kept, ids)
+    }
+    return [
+        f"link {link}: topic {topic} has come, or has grown, since the link first ran: its new partitions begin at"
+        f" their first record, whatever it says (start: {start})"
+        for (link, topic), start in sorted(topics.items())
+    ]
+
+
+def _is_new_and_says_start(copy: CopyPartition) -> bool:
+    """And where it begins is not written down."""
+    new = not copy.next_offset or copy.align_to is not None
+    return new and copy.spec.policy.start != EARLIEST and copy.spec.begin_at is None
 
 
 def _chooses(
     copy: CopyPartition, kept: Mapping[str, AtFirst | None], ids: Mapping[str, Mapping[str, str]]
 ) -> bool:
     """A new partition whose link says where to begin, and of which it is not written down yet."""
-    spec = copy.spec
-    new = not copy.next_offset or copy.align_to is not None
-    if spec.policy.start == EARLIEST or spec.begin_at is not None or not new:
+    if not _is_new_and_says_start(copy):
         return False
-    key = spec.partition
+    key = copy.spec.partition
     at_first = kept.get(key.link)
     topic_id = ids[key.link].get(key.source_topic, "")
     return at_first is None or at_first.knew(key.source_topic, key.partition, topic_id)

@@ -11,6 +11,7 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.controller.build_changes import try_changes
 from heliograph.controller.build_settings import KEEP_OFF
 from heliograph.controller.clusters import Clusters
+from heliograph.controller.half_built import warn_of_half_built
 from heliograph.controller.making import Outcome, Waits, deleted, make
 from heliograph.controller.plan import (
     AddPartitions,
@@ -64,6 +65,9 @@ async def prepare(
         outbox.put(_created(creation, gone_since(recorded, creation.topic)))
     for growth in outcome.grown:
         outbox.put(_grown(growth))
+    if only is None:
+        for warning in await warn_of_half_built(client, snapshot, recorded):
+            outbox.tell(Event.PLAN_WARNING, warning, link=link)
     todo = _less(todo, outcome)
     failed = await _not_to_be_built(client, snapshot, recorded, todo)
     failed |= {

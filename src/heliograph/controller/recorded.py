@@ -199,6 +199,19 @@ class Recorded:
         ids = (source_topic_id, target_topic_id)
         return fields is not None and (fields.get("source_topic_id"), fields.get("target_topic_id")) == ids
 
+    def mirrors(self, link: str) -> dict[str, str]:
+        """Target topics that this link has mirrored to, and from which source topics."""
+        rows = (
+            (name.target_topic, self._state.fields(name))
+            for name in self._state.names(self.source_cluster_id)
+            if name.kind is RowKind.TOPIC
+        )
+        return {
+            topic: _text(fields, "source_topic")
+            for topic, fields in rows
+            if fields is not None and fields.get("link") == link
+        }
+
     def topics_at_first(self, link: str) -> Mapping[str, int] | None:
         """The source's topics and how many partitions they had when the link first ran; None: it never did."""
         fields = self._state.fields(self.topic_name(link, RowKind.LINK))

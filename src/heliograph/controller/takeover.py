@@ -143,6 +143,8 @@ class Takeover:
         kept = {link: at_first} if ledger is not None else {}
         found = await resolve_beginnings(self._clusters.source, todo, kept, {link: ids}, time_of_day())
         todo_then = found.todo
+        for warning in found.todo.warnings[len(todo.warnings) :]:
+            self._outbox.tell(Event.PLAN_WARNING, warning, link=link)
         if ledger is not None:
             source, target = self._clusters.source(link), self._clusters.target(link)
             built = await first_records(source, target, snapshot, todo_then)

@@ -461,6 +461,6 @@ class Lane:
 def _waits(seconds: float) -> Trouble:
     return Trouble(
         Event.LEASE_WAIT,
-        f"old records wait for {max(seconds, 0):.0f} s: the target cannot tell whether an append of the last holder"
-        " is still on its way",
+        f"old records, or markers for holes, wait for {max(seconds, 0):.0f} s: the target cannot tell whether an"
+        " append of the last holder is still on its way",
     )

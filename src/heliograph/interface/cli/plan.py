@@ -71,6 +71,7 @@ async def _plan(settings: Settings, shown: PartitionFilter) -> dict[str, Any]:
     from heliograph.controller.beginnings import resolve_beginnings
     from heliograph.controller.built_groups import warn_of_groups
     from heliograph.controller.clusters import Clusters
+    from heliograph.controller.half_built import warn_of_half_built
     from heliograph.controller.ledger_sight import look_at_ledgers
     from heliograph.controller.plan import plan
     from heliograph.controller.plan_document import plan_document
@@ -87,9 +88,12 @@ async def _plan(settings: Settings, shown: PartitionFilter) -> dict[str, Any]:
         ids = {seen.link.name: seen.source_topic_ids for seen in snapshots}
         begun = await resolve_beginnings(clusters.source, planned, kept, ids, datetime.now(UTC))
         groups = [await warn_of_groups(clusters.target(seen.link.name), seen) for seen in snapshots]
-        planned = replace(
-            begun.todo, warnings=(*begun.todo.warnings, *(each for some in groups for each in some))
-        )
+        gone = [
+            await warn_of_half_built(clusters.target(s.link.name), s, recorded[s.link.name])
+            for s in snapshots
+        ]
+        more = [each for some in (*groups, *gone) for each in some]
+        planned = replace(begun.todo, warnings=(*begun.todo.warnings, *more))
         gaps = {s.link.name: s.gaps.with_measured(recorded[s.link.name].rate(s.link.name)) for s in snapshots}
         return plan_document(planned, settings.links, gaps, settings.cautions, shown)
     finally:
