@@ -137,7 +137,6 @@ def test_lanes_are_bounded_and_the_bounds_are_told(lanes: str) -> None:
         ("groups", "[a]"),
         ("on_source_delete", "delete"),
         ("topic_configs", "{sync: false}"),
-        ("replication_factor", "3"),
     ],
 )
 def test_what_is_not_built_is_refused_and_says_so(key: str, value: str) -> None:
@@ -146,6 +145,20 @@ def test_what_is_not_built_is_refused_and_says_so(key: str, value: str) -> None:
     )
     assert problem.startswith(f"links.l.{key}: ")
     assert "not built yet" in problem
+
+
+@pytest.mark.parametrize(("written", "factor"), [("source", None), ("3", 3), ("'1'", 1), ("32767", 32767)])
+def test_a_link_says_how_many_replicas_its_target_topics_get(written: str, factor: int | None) -> None:
+    (link,) = load(link_with("a", f", replication_factor: {written}")).links
+    assert link.replication_factor == factor
+    assert load(link_with("a")).links[0].replication_factor is None
+
+
+@pytest.mark.parametrize("written", ["0", "-1", "1.5", "32768", "target", "[3]"])
+def test_what_is_no_replication_factor_is_told(written: str) -> None:
+    (problem,) = problems_of(link_with("a", f", replication_factor: {written}"))
+    assert problem.startswith("links.l.replication_factor: ")
+    assert problem.endswith("is neither source nor a number from 1 to 32767")
 
 
 @pytest.mark.parametrize(("written", "creates"), [("true", True), ("false", False), ("'False'", False)])

@@ -13,6 +13,7 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.flight import flight_s
 from heliograph.cluster.log_reads import read_batch, read_producer, read_span, read_stable_end
 from heliograph.cluster.metadata import ClusterMetadata, TopicMetadata
+from heliograph.cluster.registered_brokers import brokers_for
 from heliograph.cluster.tool_servers import tool_servers
 from heliograph.cluster.topic_defaults import read_topic_defaults
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
@@ -56,7 +57,7 @@ async def observe(
         link=link,
         source_cluster_id=source_metadata.cluster_id,
         target_cluster_id=target_metadata.cluster_id,
-        target_brokers=len(target_metadata.brokers),
+        target_brokers=await brokers_for(target, _most_replicas(link, matched)),
         state_lasts_ms=state_lasts_ms,
         target_defaults=target_defaults,
         flight_s=flight_s(target.properties),
@@ -78,10 +79,15 @@ async def observe(
                 partitions=topic.partitions,
                 config=target_configs.get(topic.name, _NO_CONFIG),
                 topic_id=topic.topic_id,
+                replication_factor=topic.replication_factor,
             )
             for topic in target_metadata.topics.values()
         },
     )
+
+
+def _most_replicas(link: Link, topics: list[TopicMetadata]) -> int:
+    return link.replication_factor or max((topic.replication_factor for topic in topics), default=0)
 
 
 async def _existing(client: ClusterClient, names: set[str]) -> ClusterMetadata:

@@ -15,6 +15,7 @@ from heliograph.controller.finding import Finding
 from heliograph.controller.growth import Lacking, lacking
 from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
 from heliograph.controller.recorded_plan import gone_since, paused_by, refuse_by_ledger
+from heliograph.controller.replicas import few_replicas
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.controller.topic_config import TargetShape, creation_line
 from heliograph.controller.verdict import (
@@ -220,6 +221,7 @@ def plan(
         for s in snapshots
         if not s.sources
     ]
+    warnings += [warning for s in snapshots if (warning := few_replicas(s))]
     warnings += [warning for s in snapshots if (warning := _forgetful(s))]
     return Plan(
         creations=tuple(made.creations),

@@ -63,10 +63,12 @@ def shape_target(
     target_brokers: int,
     target_defaults: Mapping[str, str],
     untold: bool = False,
+    by_config: bool = False,
 ) -> TargetShape:
     """The source topic's own configs, and what is carried of its brokers' defaults, unless the target's brokers have it
     too; with what a mirror needs forced, and what the target cannot hold cut. What `target_defaults` does not hold is
-    not known. `untold`: neither are the source's configs."""
+    not known. `untold`: neither are the source's configs. `by_config`: the config says how many replicas it gets, and
+    not the source."""
     warnings = []
     if untold:
         warnings.append(
@@ -77,8 +79,8 @@ def shape_target(
     factor = min(max(replication_factor, 1), max(target_brokers, 1))
     if factor < replication_factor:
         warnings.append(
-            f"{topic}: replication factor {replication_factor} of the source is cut to {factor}:"
-            f" the target has {target_brokers} broker(s)"
+            f"{topic}: replication factor {replication_factor} of the {'config' if by_config else 'source'} is cut to"
+            f" {factor}: the target has {target_brokers} broker(s)"
         )
     carried = {key: effective[key] for key in CARRIED if key in effective}
     configs = {key: value for key, value in carried.items() if target_defaults.get(key) != value}

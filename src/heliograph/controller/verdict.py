@@ -28,13 +28,19 @@ def shape_for(snapshot: LinkSnapshot, topic: SourceTopic) -> TargetShape:
     return shape_target(
         topic=topic.name,
         partitions=len(topic.partitions),
-        replication_factor=topic.replication_factor,
+        replication_factor=wanted_replicas(snapshot, topic),
+        by_config=snapshot.link.replication_factor is not None,
         own=topic.config.own,
         effective=topic.config.effective,
         target_brokers=snapshot.target_brokers,
         target_defaults=snapshot.target_defaults,
         untold=topic.config.untold,
     )
+
+
+def wanted_replicas(snapshot: LinkSnapshot, topic: SourceTopic) -> int:
+    """Of its target topic, as the config says; the target may have fewer brokers."""
+    return snapshot.link.replication_factor or topic.replication_factor
 
 
 def final_configs(snapshot: LinkSnapshot, topic: SourceTopic, recorded: Recorded) -> dict[str, str]:

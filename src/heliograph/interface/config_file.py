@@ -106,6 +106,7 @@ def _link(name: str, section: LinkSection) -> Link:
         policy=policy,
         policies=policies if any(each.policy != policy for each in policies) else (),
         create_topics=section.create_topics,
+        replication_factor=section.replication_factor,
         consumer=section.consumer,
         producer=section.producer,
     )

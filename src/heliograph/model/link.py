@@ -22,7 +22,7 @@ class Link:
 
     `policies`: the entries of `topics` in their order with the policy of each; empty when no topic differs from
     `policy`. `create_topics`: whether the mirror creates target topics that are missing; if not, they wait for an
-    operator who does.
+    operator who does. `replication_factor`: of target topics; None: their sources'.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Link:
     policy: LinkPolicy = DEFAULT_POLICY
     policies: tuple[TopicPolicy, ...] = ()
     create_topics: bool = True
+    replication_factor: int | None = None
     consumer: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     producer: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from heliograph.interface.config.built_choice import Only
 from heliograph.interface.config.value_types import (
+    SOURCE,
     ClusterProperties,
     CommasOrList,
     Flag,
@@ -25,6 +26,7 @@ from heliograph.interface.config.value_types import (
     Pattern,
     Patterns,
     Properties,
+    ReplicationFactor,
     Separator,
     Start,
     Version,
@@ -33,7 +35,7 @@ from heliograph.model.settings import DEFAULT_DISCOVERY_S, DEFAULT_LANE_MEMORY_B
 
 # Keys that the format reserves; they become fields when they work.
 RESERVED = frozenset({"listen"})
-RESERVED_IN_LINKS = frozenset({"on_source_delete", "topic_configs", "replication_factor"})
+RESERVED_IN_LINKS = frozenset({"on_source_delete", "topic_configs"})
 
 # How a link copies (model/policy.py). Only what is done today is accepted.
 Offsets = Annotated[str, Only("identical", ("translated",))]
@@ -90,6 +92,7 @@ class LinkSection(_Section):
     timestamps: Timestamps = "stop"
     forward: Forward = "auto"
     create_topics: Flag = True
+    replication_factor: ReplicationFactor = Field(default=None, json_schema_extra={"default": SOURCE})
     groups: NoGroups = []
     consumer: LinkProperties = {}
     producer: LinkProperties = {}

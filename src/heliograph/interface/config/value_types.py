@@ -28,6 +28,8 @@ from heliograph.model.topic_patterns import pattern_problem, split_patterns
 
 PROPERTIES_FILE = "properties_file"  # a key of a cluster, among Kafka's
 LANES = range(1, 1_000_000)
+SOURCE = "source"  # as the source topic has it
+REPLICATION_FACTORS = range(1, 32768)  # 16 bits with a sign, in Kafka's requests
 LANE_MEMORY_BYTES = range(8 * MIB, 4096 * MIB + 1)
 
 _SIZE = re.compile(r"(\d{1,12})\s*([KMG]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
@@ -91,6 +93,15 @@ def _lanes(value: Any) -> int | None:
     return int(value)
 
 
+def _replication_factor(value: Any) -> int | None:
+    if value == SOURCE:
+        return None
+    if re.fullmatch(r"[1-9]\d{0,4}", str(value), re.ASCII) is None or int(value) not in REPLICATION_FACTORS:
+        last = REPLICATION_FACTORS[-1]
+        raise ValueError(f"{value!r} is neither {SOURCE} nor a number from 1 to {last}")
+    return int(value)
+
+
 def _size(value: Any) -> int:
     found = _SIZE.fullmatch(str(value))
     if found is None:
@@ -150,6 +161,18 @@ Lanes = Annotated[
     BeforeValidator(_lanes),
     WithJsonSchema(
         {"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": LANES[0], "maximum": LANES[-1]}]}
+    ),
+]
+ReplicationFactor = Annotated[
+    int | None,
+    BeforeValidator(_replication_factor),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"const": SOURCE},
+                {"type": "integer", "minimum": 1, "maximum": REPLICATION_FACTORS[-1]},
+            ]
+        }
     ),
 ]
 LaneMemory = Annotated[
