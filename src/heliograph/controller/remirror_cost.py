@@ -117,11 +117,16 @@ def set_by_hand(
     snapshot: LinkSnapshot, recorded: Recorded, source: SourceTopic, target: TargetTopic
 ) -> dict[str, str]:
     """The target topic's own configs that it would not be created with, and is given again. What a mirror needs is not
-    among them; nor is what a topic that is being built has for that, in whose place it was to get what is recorded."""
+    among them, nor what the mirror itself has set and the source has changed since; nor is what a topic that is being
+    built has for that, in whose place it was to get what is recorded."""
     own = dict(target.config.own)
     if phase_of(own) is not None:
         own = {key: value for key, value in own.items() if not is_build_setting(key)}
         awaited = recorded.set_by_hand(target.name)
         own |= {key: value for key, value in awaited.items() if is_build_setting(key)}
-    made = shape_for(snapshot, source).configs
-    return {key: value for key, value in own.items() if made.get(key) != value and key not in FORCED}
+    made, followed = shape_for(snapshot, source).configs, recorded.followed(target.name)
+    return {
+        key: value
+        for key, value in own.items()
+        if made.get(key) != value and key not in FORCED and not followed.is_ours(key, value)
+    }
