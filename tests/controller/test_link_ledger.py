@@ -100,7 +100,9 @@ async def test_rows_of_a_topic_are_carried_on_under_the_term_and_those_of_links_
 
 async def test_what_follows_the_source_is_written_beside_what_the_topics_row_says() -> None:
     ledger = await opened()
-    followed = Followed(values={"retention.ms": "1"}, setting={"segment.ms": None, "retention.ms": "2"})
+    followed = Followed(
+        values={"retention.ms": "1"}, setting={"segment.ms": (None,), "retention.ms": ("2", "3")}
+    )
     assert ledger.of_followed("orders", followed) == []  # there is no row of the topic
     await ledger.write([ledger.of_topic("orders", "orders", "src", {"segment.ms": "7"})])
     assert ledger.recorded.followed("orders") == Followed()  # as a version before this one has written it
@@ -118,8 +120,8 @@ async def test_what_follows_the_source_is_written_beside_what_the_topics_row_say
 
 
 def test_what_another_version_writes_otherwise_is_nothing_that_the_mirror_has_set() -> None:
-    assert read_followed({"followed": ["retention.ms"], "setting": {"a": 1, "b": None}}) == Followed(
-        setting={"b": None}
+    assert read_followed({"followed": ["retention.ms"], "setting": {"a": "1", "b": [None, 2]}}) == Followed(
+        setting={"b": (None,)}
     )
     assert read_followed({"followed": {"a": 1, "b": "2"}}) == Followed(values={"b": "2"})
 

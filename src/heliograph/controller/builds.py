@@ -240,7 +240,7 @@ class Builds:
                 ledger = self._roles.ledgers.of(key.link)
                 recorded = ledger.recorded if ledger is not None else NOTHING_RECORDED
                 wanted = changes(final_configs(snapshot, snapshot.sources[0], recorded))
-                if ledger is not None and after is None:
+                if ledger is not None and after is None and snapshot.link.topic_configs.sync:
                     ledger.record(_followed_from_now_on(ledger, key.target_topic, wanted))
                 await self._alter(self._clusters.target(key.link), key.target_topic, wanted)
                 await asyncio.sleep(SHOWN_S)

@@ -57,7 +57,7 @@ class Drift:
     target: str | None
 
     def __str__(self) -> str:
-        return f"{_shown(self.target)} (source: {_shown(self.source)})"
+        return f"{config_shown(self.target)} (source: {config_shown(self.source)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,9 +158,10 @@ def _followed(facts: ConfigFacts, in_step: Collection[str]) -> Followed:
     kept = {name: value for name, value in was.values.items() if name not in in_step}
     return Followed(
         values=kept | {name: own[name] for name in in_step if name in own},
-        setting={name: value for name, value in was.setting.items() if name not in in_step},
+        setting={name: tried for name, tried in was.setting.items() if name not in in_step},
     )
 
 
-def _shown(value: str | None) -> str:
+def config_shown(value: str | None) -> str:
+    """For people."""
     return "not set" if value is None else value or "empty"

@@ -41,6 +41,7 @@ CARRIED = (
     "retention.ms",
 )
 _REPLACED_BY_FORCED = frozenset({"message.timestamp.difference.max.ms"})
+COUNTED = frozenset({IN_SYNC, LARGEST_BATCH})  # what is set depends on how large these are
 NEEDED = FORCED.keys() | _REPLACED_BY_FORCED  # nobody may choose these
 
 
@@ -100,6 +101,22 @@ def partitions_line(servers: str, topic: str, partitions: int) -> str:
     """The command by which an operator adds partitions to it: so many it has then."""
     line = ["kafka-topics.sh", "--bootstrap-server", servers, "--alter", "--topic", quote(topic)]
     return " ".join([*line, "--partitions", str(partitions)])
+
+
+def configs_line(servers: str, topic: str, values: Mapping[str, str | None]) -> str:
+    """The command by which an operator sets configs of a topic; None: unset."""
+    line = ["kafka-configs.sh", "--bootstrap-server", servers, "--alter", "--entity-type", "topics"]
+    line += ["--entity-name", quote(topic)]
+    added = [f"{name}={_listed(value)}" for name, value in values.items() if value is not None]
+    removed = [name for name, value in values.items() if value is None]
+    for option, each in (("--add-config", added), ("--delete-config", removed)):
+        line += [option, quote(",".join(each))] if each else []
+    return " ".join(line)
+
+
+def _listed(value: str) -> str:
+    """The tool takes a comma for the end of a value, but for one in brackets."""
+    return f"[{value}]" if "," in value else value
 
 
 def shape_target(

@@ -71,6 +71,7 @@ async def _plan(settings: Settings, shown: PartitionFilter) -> dict[str, Any]:
     from heliograph.controller.beginnings import resolve_beginnings
     from heliograph.controller.built_groups import warn_of_groups
     from heliograph.controller.clusters import Clusters
+    from heliograph.controller.config_refusals import warn_of_refusals
     from heliograph.controller.ledger_sight import look_at_ledgers
     from heliograph.controller.plan import plan
     from heliograph.controller.plan_document import plan_document
@@ -87,8 +88,16 @@ async def _plan(settings: Settings, shown: PartitionFilter) -> dict[str, Any]:
         ids = {seen.link.name: seen.source_topic_ids for seen in snapshots}
         begun = await resolve_beginnings(clusters.source, planned, kept, ids, datetime.now(UTC))
         groups = [await warn_of_groups(clusters.target(seen.link.name), seen) for seen in snapshots]
+        refused = [
+            await warn_of_refusals(
+                clusters.target(seen.link.name),
+                [each for each in planned.config_changes if each.link == seen.link.name],
+            )
+            for seen in snapshots
+        ]
         planned = replace(
-            begun.todo, warnings=(*begun.todo.warnings, *(each for some in groups for each in some))
+            begun.todo,
+            warnings=(*begun.todo.warnings, *(each for some in (*groups, *refused) for each in some)),
         )
         gaps = {s.link.name: s.gaps.with_measured(recorded[s.link.name].rate(s.link.name)) for s in snapshots}
         return plan_document(planned, settings.links, gaps, settings.cautions, shown)

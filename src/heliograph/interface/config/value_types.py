@@ -21,6 +21,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from heliograph.cluster.properties import HONOURED, OF_CLUSTER
+from heliograph.controller.topic_config import COUNTED, NEEDED
 from heliograph.model.settings import MIB
 from heliograph.model.start import start_problem
 from heliograph.model.topic_naming import legal_in_topic, naming_problem
@@ -191,6 +192,18 @@ def _properties_schema(*known: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "object", **named, "additionalProperties": _TEXT_SCHEMA})
 
 
+def _config_values(values: dict[str, str]) -> dict[str, str]:
+    for name, value in values.items():
+        if name in NEEDED:
+            raise ValueError(
+                f"{name}: the mirror sets it itself: every record keeps its offset and its time by it"
+            )
+        if name in COUNTED and re.fullmatch(r"[1-9]\d{0,9}", value, re.ASCII) is None:
+            raise ValueError(f"{name}: {value!r} is not a number")
+    return values
+
+
+ConfigValues = Annotated[dict[str, str], AfterValidator(_config_values), _properties_schema()]
 Properties = Annotated[dict[str, str], _properties_schema()]
 LinkProperties = Annotated[
     dict[str, str], _properties_schema(*(name for name in HONOURED if name not in OF_CLUSTER))
