@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, Self, cast
 
 from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.config_reads import Configs
 from heliograph.cluster.metadata import ClusterMetadata
 from heliograph.cluster.properties import parse_properties
 from heliograph.controller.act import Made
@@ -55,6 +56,8 @@ from .played import ELECTED, ENDS, FakeClusters, FakeDrivership, FakeLanes
 from .source_fake import Source
 
 NAME, TOPIC = LINK.name, "orders"
+# Configs that brokers on both sides know, with their defaults.
+KNOWN: Mapping[str, Any] = {"segment_ms": "1", "retention_ms": "2", "flush_ms": "3"}
 FIRST, SECOND, SOURCE_TOPIC_ID = "id of the first", "id of the second", "id of the source topic"
 SOON_S = 5.0
 
@@ -80,6 +83,8 @@ class PlayedTopic(FakeClusters):
         self.played_link = LINK
         self.source_own: dict[str, str] = {}
         self.altered: list[Mapping[str, str | None]] = []  # changes of configs
+        self.configs_read = 0  # how often those of both topics were read
+        self.unread: list[HeliographError] = []  # what the next readings of configs end with
         self.lags = 0  # how many looks still show the configs as they were before the last change
         self._former: dict[str, str] = {}
         self.creation_code = 0  # what a broker says of creating it
@@ -114,6 +119,19 @@ class PlayedTopic(FakeClusters):
 
     async def unknown_topics(self, _name: str, topics: Collection[str]) -> frozenset[str]:
         return frozenset() if self.hidden else frozenset(topics)
+
+    def id_of_source(self, _link: str, _topic: str) -> str:
+        return self.source_topic_id
+
+    async def configs_again(self, _name: str, topics: Collection[str]) -> tuple[Configs, Configs]:
+        """As the brokers show them now."""
+        await asyncio.sleep(0)
+        if self.unread:
+            raise self.unread.pop(0)
+        self.configs_read += 1
+        source = {TOPIC: config(self.source_own, **KNOWN)} if self.has_source else {}
+        target = {TOPIC: config(self.own, **KNOWN)} if self.topic_id else {}
+        return (source, target) if TOPIC in topics else ({}, {})
 
     async def grow(self, _client: ClusterClient, growth: AddPartitions) -> bool:
         await asyncio.sleep(0)

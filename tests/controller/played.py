@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.config_reads import Configs
 from heliograph.cluster.fenced_cells import Cell
 from heliograph.cluster.metadata import ClusterMetadata
 from heliograph.cluster.standing import Placed, Standing, Term
@@ -131,6 +132,23 @@ class FakeClusters:
 
     def target_topic_id(self, _link: str, topic: str) -> str:
         return f"id of {topic}"
+
+    def id_of_source(self, _link: str, _topic: str) -> str:
+        return ""
+
+    def target_replicas(self, _link: str, _topic: str) -> int:
+        return 1
+
+    async def target_defaults(self, _name: str) -> Mapping[str, str]:
+        await self._step("defaults")
+        return {}
+
+    async def configs(self, name: str, topics: Collection[str]) -> tuple[Configs, Configs]:
+        return await self.configs_again(name, topics)
+
+    async def configs_again(self, _name: str, _topics: Collection[str]) -> tuple[Configs, Configs]:
+        await self._step("configs")
+        return {}, {}
 
     async def refresh_target(self, _link: str) -> None:
         await self._step("refresh")

@@ -10,13 +10,16 @@ import pytest
 import yaml
 
 from heliograph.controller.action_document import encode_action
+from heliograph.controller.config_verdict import Drift
 from heliograph.controller.gap_filling import UNREAD
 from heliograph.controller.plan import (
     Action,
     AddPartitions,
     AwaitPartition,
+    ChangeConfigs,
     CleanPartition,
     CreateTopic,
+    KeepConfigs,
     LeavePartition,
     PausePartition,
     Plan,
@@ -53,6 +56,22 @@ LOST = replace(
 ALL = Plan(
     creations=(CREATED,),
     growths=(AddPartitions(link="sf-to-nyc", topic="orders", there=3, to=7),),
+    config_changes=(
+        ChangeConfigs(
+            link="sf-to-nyc",
+            topic="orders",
+            changes={"retention.ms": "2", "segment.ms": None},
+            before={"retention.ms": None, "segment.ms": "3"},
+        ),
+    ),
+    kept_configs=(
+        KeepConfigs(
+            link="sf-to-nyc",
+            topic="orders",
+            drift={"flush.ms": Drift(source="1", target="2")},
+            unknown={"message.format.version": "2.8"},
+        ),
+    ),
     copies=(
         COPIED,
         replace(
@@ -79,6 +98,8 @@ ALL = Plan(
 KINDS = [
     "create_topic",
     "add_partitions",
+    "change_configs",
+    "keep_configs",
     "copy_partition",
     "copy_partition",
     "await_partition",
@@ -123,6 +144,24 @@ def test_new_partitions_are_counted_and_so_are_all() -> None:
         "to_do": True,
         "partitions": 7,
         "added": 4,
+    }
+
+
+def test_configs_that_change_say_from_what_to_what_and_those_that_are_kept_what_the_source_has() -> None:
+    topic = {"link": "sf-to-nyc", "target_topic": "orders"}
+    assert encoded(ALL.config_changes[0]) == {
+        "action": "change_configs",
+        **topic,
+        "to_do": True,
+        "configs": {"retention.ms": "2", "segment.ms": None},
+        "before": {"retention.ms": None, "segment.ms": "3"},
+    }
+    assert encoded(ALL.kept_configs[0]) == {
+        "action": "keep_configs",
+        **topic,
+        "to_do": False,
+        "drift": {"flush.ms": {"source": "1", "target": "2"}},
+        "unknown": {"message.format.version": "2.8"},
     }
 
 
@@ -208,14 +247,14 @@ def test_filters_choose_partitions_and_what_is_done_to_their_topics() -> None:
         return [each["action"] for each in document(**filters)["actions"]]
 
     assert listed(topics=(TopicFilter(pattern="o.*"),)) == KINDS
+    of_topic = KINDS[:4]
     assert listed(topics=(TopicFilter(pattern="orders", partitions=frozenset({6})),)) == [
-        "create_topic",
-        "add_partitions",
+        *of_topic,
         "refuse_partition",
     ]
     assert listed(topics=(TopicFilter(pattern="others"),)) == []
-    assert listed(states={PartitionState.PAUSED}) == ["create_topic", "add_partitions", "pause_partition"]
-    assert listed(codes={"lost"}) == ["create_topic", "add_partitions", "refuse_partition"]
+    assert listed(states={PartitionState.PAUSED}) == [*of_topic, "pause_partition"]
+    assert listed(codes={"lost"}) == [*of_topic, "refuse_partition"]
     assert "clean_partition" not in listed(lagging=True)
     assert [row["partition"] for row in document(states={PartitionState.PAUSED})["partitions"]] == [4]
 
@@ -229,7 +268,7 @@ def test_only_topics_decide_what_there_is_to_do_and_what_is_said_of_a_link() -> 
     assert link["topics_to_create"] == 1
     assert sum(each["partitions"] for each in link["summary"]) == 7
     begun = document(
-        replace(ALL, creations=(), growths=()),
+        replace(ALL, creations=(), growths=(), config_changes=()),
         topics=(TopicFilter(pattern="orders", partitions=frozenset({1})),),
     )
     assert not begun["to_do"]

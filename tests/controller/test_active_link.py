@@ -10,6 +10,8 @@ import pytest
 
 from heliograph.controller import making
 from heliograph.controller.active_link import ActiveLink
+from heliograph.controller.configs_in_step import ConfigsInStep
+from heliograph.controller.configs_told import ConfigsTold
 from heliograph.controller.plan_told import PlanTold
 from heliograph.model.command import Outcome, Wish
 from heliograph.model.errors import BrokerRefused, Disconnected
@@ -26,6 +28,16 @@ async def followed(monkeypatch: pytest.MonkeyPatch, scene: Scene) -> AsyncIterat
     monkeypatch.setattr(making, "create", scene.topic.create)
     monkeypatch.setattr(making, "grow", scene.topic.grow)
     monkeypatch.setattr(making, "TRY_AGAIN_S", 0.0)
+    configs = ConfigsInStep(
+        NAME,
+        scene.topic.made,
+        scene.roles,
+        scene.board,
+        scene.turns,
+        ConfigsTold(scene.outbox),
+        interval_s=0.01,
+        alter=scene.topic.alter,
+    )
     link = ActiveLink(
         NAME,
         scene.topic.made,
@@ -37,6 +49,7 @@ async def followed(monkeypatch: pytest.MonkeyPatch, scene: Scene) -> AsyncIterat
         PlanTold(scene.outbox),
         scene.outbox,
         scene.commands.look_again,
+        configs,
         interval_s=0.01,
     )
     async with scene:
@@ -199,6 +212,21 @@ async def test_a_topic_that_somebody_works_on_is_left_to_the_next_look(
             await looks(scene)
             assert scene.topic.steps == []
         await scene.until(lambda: scene.is_held(2))
+
+
+async def test_its_topics_configs_are_kept_in_step_until_it_is_withdrawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with followed(monkeypatch, scene := in_step()) as link:
+        await scene.until(lambda: len(scene.lanes.held) == 2)
+        scene.topic.source_own = {"segment.ms": "7"}
+        await scene.until(lambda: scene.topic.own == {"segment.ms": "7"})
+        link.stop()
+        await asyncio.sleep(0)
+        scene.topic.source_own = {"segment.ms": "8"}
+        read = scene.topic.configs_read
+        await asyncio.sleep(0.1)
+        assert (scene.topic.configs_read, scene.topic.own) == (read, {"segment.ms": "7"})
 
 
 async def test_a_link_that_is_withdrawn_is_followed_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,6 +209,10 @@ async def test_what_was_set_by_hand_before_a_remirror_is_there_when_the_topic_is
             await scene.until(lambda: scene.is_held(0) and scene.is_held(1))
         await built(scene)
         assert {key: scene.topic.own[key] for key in (*by_hand, *COMPACT)} == {**by_hand, **COMPACT}
+        await scene.until(lambda: bool(scene.ledger.recorded.followed("orders").setting))
+        followed = scene.ledger.recorded.followed("orders")
+        assert followed.is_ours("cleanup.policy", "compact")
+        assert not followed.is_ours("segment.ms", "77")
 
 
 @pytest.mark.parametrize("phase", [BuildPhase.FILLING, BuildPhase.CLEANING])

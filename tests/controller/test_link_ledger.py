@@ -9,6 +9,7 @@ import pytest
 
 from heliograph.controller import link_ledger
 from heliograph.controller.at_first import AtFirst
+from heliograph.controller.followed_configs import Followed, read_followed
 from heliograph.controller.ledger import Ledger
 from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.plan import RefusePartition
@@ -95,6 +96,34 @@ async def test_rows_of_a_topic_are_carried_on_under_the_term_and_those_of_links_
     await ledger.write(ledger.removed(ORDERS, RowKind.GAPS))
     assert not ledger.recorded.gaps_filled(ORDERS, HERE)
     assert ledger.removed(ORDERS, RowKind.GAPS) == []
+
+
+async def test_what_follows_the_source_is_written_beside_what_the_topics_row_says() -> None:
+    ledger = await opened()
+    followed = Followed(
+        values={"retention.ms": "1"}, setting={"segment.ms": (None,), "retention.ms": ("2", "3")}
+    )
+    assert ledger.of_followed("orders", followed) == []  # there is no row of the topic
+    await ledger.write([ledger.of_topic("orders", "orders", "src", {"segment.ms": "7"})])
+    assert ledger.recorded.followed("orders") == Followed()  # as a version before this one has written it
+    await ledger.take_over(["orders"], 4)
+    await ledger.write(ledger.of_followed("orders", followed))
+    recorded = ledger.recorded
+    assert recorded.followed("orders") == followed
+    assert recorded.is_topic("orders", "src", HERE)
+    assert recorded.set_by_hand("orders") == {"segment.ms": "7"}
+    assert ledger.of_followed("orders", followed) == []
+    await ledger.take_over(["orders"], 5)
+    assert recorded.followed("orders") == followed
+    await ledger.write(ledger.of_followed("orders", Followed()))
+    assert recorded.followed("orders") == Followed()
+
+
+def test_what_another_version_writes_otherwise_is_nothing_that_the_mirror_has_set() -> None:
+    assert read_followed({"followed": ["retention.ms"], "setting": {"a": "1", "b": [None, 2]}}) == Followed(
+        setting={"b": (None,)}
+    )
+    assert read_followed({"followed": {"a": 1, "b": "2"}}) == Followed(values={"b": "2"})
 
 
 # -- which stops are written

@@ -395,6 +395,32 @@ def test_what_is_cut_when_a_topic_is_created_is_said() -> None:
     assert plan([existing]).warnings == ()
 
 
+@pytest.mark.parametrize(("wanted", "made_with"), [(None, 3), (2, 2), (5, 4)])
+def test_a_topic_is_created_with_the_replicas_that_the_link_says_or_its_source_has(
+    wanted: int | None, made_with: int
+) -> None:
+    link = replace(LINK, replication_factor=wanted)
+    made = plan([snapshot(source_topic(replication_factor=3), link=link, target_brokers=4)])
+    assert made.creations[0].shape.replication_factor == made_with
+    assert ["replication factor 5 of the config is cut to 4" in each for each in made.warnings] == [True] * (
+        wanted == 5
+    )
+
+
+@pytest.mark.parametrize(("wanted", "is_told"), [(None, True), (2, True), (1, False)])
+def test_that_target_topics_have_fewer_replicas_than_wanted_is_said_as_long_as_it_is_so(
+    wanted: int | None, is_told: bool
+) -> None:
+    topics = [source_topic(name, replication_factor=3) for name in ("a", "b")]
+    there = [replace(target_topic(name), replication_factor=1) for name in ("a", "b")]
+    seen = snapshot(*topics, link=replace(LINK, replication_factor=wanted), targets=there)
+    warnings = plan([seen]).warnings
+    assert len(warnings) == is_told
+    for warning in warnings:
+        assert f"a (1 of {wanted or 3}), b (1 of {wanted or 3})" in warning
+        assert "links.sf-to-nyc.replication_factor: 1" in warning
+
+
 # -- links that cannot go together
 
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from heliograph.controller.recorded import Recorded
-from heliograph.controller.remirror_cost import begin_again
+from heliograph.controller.remirror_cost import begin_again, set_by_hand
 from heliograph.controller.snapshot import SourceTopic
 from heliograph.model.command import CommandState
 from heliograph.model.ledger import WHOLE_TOPIC, LedgerState, Row, RowKind, RowName
 from heliograph.model.policy import EARLIEST
 from tests.operations.scene import sight
 
-from .observed import SF_ID, source_topic, target_topic
+from .observed import SF_ID, config, snapshot, source_topic, target_topic
 
 SOURCE_ID = "id-of-the-source"
 
@@ -72,3 +72,15 @@ def test_a_source_topic_that_was_made_again_begins_at_its_first_record() -> None
     assert begin_again(recorded_of(began=300, source_id="another"), source, target_topic(), "latest") == {
         0: 0
     }
+
+
+def test_what_the_mirror_has_set_itself_is_not_set_by_hand() -> None:
+    """The source has changed it since, and the target would have been next."""
+    state = LedgerState()
+    whole = RowName(source_cluster_id=SF_ID, target_topic="orders", partition=WHOLE_TOPIC, kind=RowKind.TOPIC)
+    state.put(Row(name=whole, term=1, fields={"followed": {"retention.ms": "1", "segment.ms": "2"}}))
+    target = target_topic(own={"retention.ms": "1", "segment.ms": "3", "flush.ms": "4"})
+    source = source_topic(config=config({"retention.ms": "9"}))
+    seen = snapshot(source, targets=[target])
+    recorded = Recorded(state, CommandState(), SF_ID)
+    assert set_by_hand(seen, recorded, source, target) == {"segment.ms": "3", "flush.ms": "4"}

@@ -9,11 +9,12 @@ import pytest
 
 from heliograph.cluster.fenced_cells import Cell
 from heliograph.cluster.grants import Resource, Right
-from heliograph.controller import making, takeover
+from heliograph.controller import making, preparation, takeover
 from heliograph.controller.act import Made
 from heliograph.controller.beginnings import Beginnings
 from heliograph.controller.cells import Cells
 from heliograph.controller.finding import Finding
+from heliograph.controller.followed_configs import Followed
 from heliograph.controller.link_ledgers import LinkLedgers
 from heliograph.controller.plan import HeldBy, Plan
 from heliograph.controller.snapshot import LinkSnapshot
@@ -30,6 +31,7 @@ from .observed import (
     LINK,
     NYC_ID,
     SF_ID,
+    config,
     mirrored_sight,
     partition,
     snapshot,
@@ -258,6 +260,37 @@ async def test_a_topic_that_somebody_else_has_made_meanwhile_has_a_term(
     assert (len(ready.todo.copies), ready.todo.creations) == (1, ())
     assert ORDERS in story.group.committed
     assert "row topic 1" in story.steps
+
+
+@pytest.mark.parametrize("new", [True, False])
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+async def test_what_a_topic_is_created_with_follows_its_source_from_the_start(
+    monkeypatch: pytest.MonkeyPatch, new: bool, policy: str
+) -> None:
+    """Of one that somebody else has created, and of what a topic is built with, nothing is known yet."""
+
+    async def made(*_: object) -> Made:
+        return Made(new=new)
+
+    async def accepted(*_: object) -> None:
+        return None
+
+    async def nothing(*_: object) -> dict[object, int]:
+        return {}
+
+    monkeypatch.setattr(making, "create", made)
+    monkeypatch.setattr(making, "_not_ours", accepted)
+    monkeypatch.setattr(preparation, "try_changes", accepted)
+    monkeypatch.setattr(takeover, "first_records", nothing)
+    own = {"retention.ms": "77", "cleanup.policy": policy}
+    source = source_topic(sights=[source_sight(0, 9)], config=config(own))
+    story = Story(snapshot(source, target_defaults={"retention.bytes": "-1"}))
+    run = story.run()
+    await run.take()
+    ledger = run.ledgers.of(NAME)
+    assert ledger is not None
+    expected = {**own, "min.insync.replicas": "1"} if new else {}
+    assert ledger.recorded.followed("orders") == Followed(values=expected)
 
 
 async def test_partitions_with_attempts_may_have_had_gaps_filled() -> None:

@@ -17,6 +17,7 @@ from heliograph.controller.topic_config import (
     creation_line,
     shape_target,
 )
+from heliograph.model.config_rules import DEFAULT_RULES, ConfigRules
 
 
 def shape(
@@ -26,6 +27,7 @@ def shape(
     replication_factor: int = 3,
     target_brokers: int = 3,
     target_defaults: Mapping[str, str] | None = None,
+    rules: ConfigRules = DEFAULT_RULES,
 ) -> TargetShape:
     return shape_target(
         topic="orders",
@@ -35,6 +37,7 @@ def shape(
         effective={**(effective or {}), **(own or {})},
         target_brokers=target_brokers,
         target_defaults=target_defaults or {},
+        rules=rules,
     )
 
 
@@ -118,12 +121,49 @@ def test_a_target_takes_batches_as_large_as_its_source_does_by_default_too() -> 
         "leader.replication.throttled.replicas",
         "follower.replication.throttled.replicas",
         "message.timestamp.difference.max.ms",
+        "unclean.leader.election.enable",
+        "remote.storage.enable",
     ],
 )
 def test_what_means_nothing_on_the_target_is_left_out(key: str) -> None:
     made = shape({key: "0:1"})
     assert key not in made.configs
     assert made.warnings == ()
+
+
+def test_a_link_says_what_is_taken_and_what_a_mirror_needs_is_there_in_any_case() -> None:
+    rules = ConfigRules(
+        include=("retention[.].*", "segment.ms", "min.insync.replicas"),
+        exclude=("retention.bytes", "min.insync.replicas"),
+        values={"segment.ms": "5", "flush.ms": "6"},
+    )
+    own = {
+        "retention.ms": "1",
+        "retention.bytes": "2",
+        "segment.ms": "3",
+        "index.interval.bytes": "4",
+        "min.insync.replicas": "2",
+    }
+    carried = {"cleanup.policy": "compact", "max.message.bytes": "9"}
+    assert shape(own, effective=carried, rules=rules).configs == {
+        **FORCED,
+        "retention.ms": "1",
+        "segment.ms": "5",
+        "flush.ms": "6",
+        "max.message.bytes": "9",
+        "min.insync.replicas": "2",
+    }
+
+
+@pytest.mark.parametrize(("by_link", "set_to"), [("5", "9"), ("11", "11")])
+def test_a_link_never_sets_a_smaller_batch_than_its_source_takes(by_link: str, set_to: str) -> None:
+    rules = ConfigRules(values={"max.message.bytes": by_link})
+    assert shape(effective={"max.message.bytes": "9"}, rules=rules).configs["max.message.bytes"] == set_to
+
+
+def test_in_sync_replicas_that_a_link_sets_are_cut_without_a_word_about_the_sources() -> None:
+    made = shape({"min.insync.replicas": "3"}, rules=ConfigRules(values={"min.insync.replicas": "2"}))
+    assert (made.configs["min.insync.replicas"], made.warnings) == ("2", ())
 
 
 def test_the_line_that_creates_a_topic_can_be_pasted_into_a_shell() -> None:

@@ -11,7 +11,13 @@ from pydantic import BaseModel
 
 from heliograph.cluster.properties import HONOURED, ClientProperties
 from heliograph.cluster.security.security_properties import SECURITY_DEFAULTS
-from heliograph.interface.config.schema import Document, LinkSection, SparkSection, TopicSection
+from heliograph.interface.config.schema import (
+    Document,
+    LinkSection,
+    SparkSection,
+    TopicConfigsSection,
+    TopicSection,
+)
 from heliograph.interface.config.value_types import PROPERTIES_FILE
 
 ROOT = Path(__file__).parents[2]
@@ -19,7 +25,13 @@ ROWS = re.findall(
     r"^\| `([\w.]+)` \| (.*?) \|", (ROOT / "docs" / "CONFIG.md").read_text(encoding="utf-8"), re.M
 )
 DOCUMENTED = dict(ROWS)
-SECTIONS: list[type[BaseModel]] = [Document, LinkSection, TopicSection, SparkSection]
+SECTIONS: list[type[BaseModel]] = [
+    Document,
+    LinkSection,
+    TopicSection,
+    TopicConfigsSection,
+    SparkSection,
+]
 
 
 @pytest.mark.parametrize("section", SECTIONS)

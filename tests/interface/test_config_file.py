@@ -19,6 +19,7 @@ from heliograph.interface.config.example import EXAMPLE
 from heliograph.interface.config.location import find_config
 from heliograph.interface.config.schema import TopicSection
 from heliograph.interface.config_file import load_settings, read_settings, topic_policy
+from heliograph.model.config_rules import DEFAULT_RULES, ConfigRules
 from heliograph.model.errors import ConfigError, UsageError
 from heliograph.model.link import Link
 from heliograph.model.policy import DEFAULT_POLICY, OnLoss, Oversize
@@ -136,8 +137,6 @@ def test_lanes_are_bounded_and_the_bounds_are_told(lanes: str) -> None:
         ("forward", "local"),
         ("groups", "[a]"),
         ("on_source_delete", "delete"),
-        ("topic_configs", "{sync: false}"),
-        ("replication_factor", "3"),
     ],
 )
 def test_what_is_not_built_is_refused_and_says_so(key: str, value: str) -> None:
@@ -146,6 +145,56 @@ def test_what_is_not_built_is_refused_and_says_so(key: str, value: str) -> None:
     )
     assert problem.startswith(f"links.l.{key}: ")
     assert "not built yet" in problem
+
+
+def test_a_link_says_which_configs_its_target_topics_get() -> None:
+    (link,) = load(
+        link_with(
+            "a",
+            ", topic_configs: {sync: 'false', include: 'retention[.].*, segment.ms', exclude: [retention.bytes],"
+            " set: {retention.ms: 1000}}",
+        )
+    ).links
+    assert link.topic_configs == ConfigRules(
+        sync=False,
+        include=("retention[.].*", "segment.ms"),
+        exclude=("retention.bytes",),
+        values={"retention.ms": "1000"},
+    )
+    for keys in ("", ", topic_configs: {}"):
+        assert load(link_with("a", keys)).links[0].topic_configs == DEFAULT_RULES
+
+
+def test_all_problems_of_topic_configs_are_told_at_once() -> None:
+    keys = ", topic_configs: {snyc: true, include: '(', exclude: [{a: b}], set: {compression.type: gzip}}"
+    assert problems_of(link_with("a", keys)) == [
+        "links.l.topic_configs.include[0]: bad regular expression '(': missing ), unterminated subpattern at"
+        " position 0",
+        "links.l.topic_configs.exclude[0]: expected text, not a mapping",
+        "links.l.topic_configs.set: compression.type: the mirror sets it itself: every record keeps its offset and its"
+        " time by it",
+        "links.l.topic_configs.snyc: unknown key; did you mean sync?",
+    ]
+    assert problems_of(link_with("a", ", topic_configs: true")) == [
+        "links.l.topic_configs: expected a mapping, not 'true'"
+    ]
+    assert problems_of(link_with("a", ", topic_configs: {set: {max.message.bytes: 1MB}}")) == [
+        "links.l.topic_configs.set: max.message.bytes: '1MB' is not a number"
+    ]
+
+
+@pytest.mark.parametrize(("written", "factor"), [("source", None), ("3", 3), ("'1'", 1), ("32767", 32767)])
+def test_a_link_says_how_many_replicas_its_target_topics_get(written: str, factor: int | None) -> None:
+    (link,) = load(link_with("a", f", replication_factor: {written}")).links
+    assert link.replication_factor == factor
+    assert load(link_with("a")).links[0].replication_factor is None
+
+
+@pytest.mark.parametrize("written", ["0", "-1", "1.5", "32768", "target", "[3]"])
+def test_what_is_no_replication_factor_is_told(written: str) -> None:
+    (problem,) = problems_of(link_with("a", f", replication_factor: {written}"))
+    assert problem.startswith("links.l.replication_factor: ")
+    assert problem.endswith("is neither source nor a number from 1 to 32767")
 
 
 @pytest.mark.parametrize(("written", "creates"), [("true", True), ("false", False), ("'False'", False)])

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from heliograph.lab.cluster import LabCluster
+from heliograph.model.config_rules import ConfigRules
 from heliograph.model.states import PartitionState, StopReason
 from tests.support.judge import assert_identical
 from tests.support.plain_mirror import settings_for
@@ -18,7 +19,10 @@ from tests.support.topics import (
     create_topic,
     create_topic_by_line,
     delete_topic,
+    own_configs,
     partition_count,
+    set_config,
+    unset_config,
 )
 from tests.support.workload import produce_mixed
 
@@ -58,6 +62,21 @@ def scene(
     source_cluster: LabCluster, target_cluster: LabCluster, unique_topic: Callable[[str], str]
 ) -> Scene:
     return Scene(source_cluster, target_cluster, unique_topic("in-step"))
+
+
+async def has(bootstrap: str, topic: str, **wanted: str | None) -> None:
+    """Within the time in which a change is followed; names with `_` for `.`, None: not set on the topic."""
+    dotted = {name.replace("_", "."): value for name, value in wanted.items()}
+    own: dict[str, str] = {}
+    try:
+        async with asyncio.timeout(FOLLOWED_S):
+            while True:
+                own = await asyncio.to_thread(own_configs, bootstrap, topic)
+                if all(own.get(name) == value for name, value in dotted.items()):
+                    return
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(f"{topic} has {own}, and not {dotted}") from None
 
 
 def is_copied(topic: str, partitions: int) -> Callable[[PlainRun], bool]:
@@ -139,3 +158,64 @@ async def test_what_an_operator_makes_on_the_target_is_found_while_the_mirror_ru
         await run.until(is_copied(coming, 2), FOLLOWED_S)
         await run.until(is_copied(there, 2), FOLLOWED_S)
     await scene.identical(coming, there, records=120)
+
+
+async def test_configs_that_change_at_the_source_follow_and_an_operators_are_kept(scene: Scene) -> None:
+    topic = await scene.create("configured", 2)
+    source, target = scene.source, scene.target
+    async with plain_run(scene.settings) as run:
+        await run.caught_up()
+        await asyncio.to_thread(set_config, source, topic, "retention.ms", "3600000000")
+        await asyncio.to_thread(set_config, source, topic, "segment.ms", "1200000")
+        await has(target, topic, retention_ms="3600000000", segment_ms="1200000")
+
+        await asyncio.to_thread(set_config, target, topic, "segment.ms", "2400000")
+        await run.until(lambda run: "configs_drift" in run.codes, FOLLOWED_S)
+        await asyncio.to_thread(set_config, source, topic, "segment.ms", "1300000")
+        await asyncio.to_thread(set_config, source, topic, "retention.ms", "3700000000")
+        await has(target, topic, retention_ms="3700000000", segment_ms="2400000")
+
+        await asyncio.to_thread(unset_config, target, topic, "segment.ms")  # given back
+        await has(target, topic, segment_ms="1300000")
+        await asyncio.to_thread(unset_config, source, topic, "segment.ms")
+        await asyncio.to_thread(set_config, source, topic, "unclean.leader.election.enable", "true")
+        await asyncio.to_thread(set_config, source, topic, "cleanup.policy", "compact")
+        await has(
+            target, topic, segment_ms=None, cleanup_policy="compact", unclean_leader_election_enable=None
+        )
+        await asyncio.to_thread(unset_config, source, topic, "cleanup.policy")
+        await has(target, topic, cleanup_policy=None, compression_type="producer")
+        await run.caught_up()
+        assert "configs_refused" not in run.codes
+
+
+async def test_a_driver_that_is_killed_amid_changes_of_configs_leaves_none_behind_that_is_nobodys(
+    scene: Scene,
+) -> None:
+    topic = await scene.create("configured", 1)
+    settings = replace(scene.settings, discovery_interval_s=0.5)
+    for value in ("1200000", "1300000", "1400000"):
+        async with plain_run(settings) as run:
+            await run.caught_up()
+            await asyncio.to_thread(set_config, scene.source, topic, "segment.ms", value)
+            await run.until(lambda run: "configs_changed" in run.codes, FOLLOWED_S)
+            await run.kill()
+    await asyncio.to_thread(set_config, scene.source, topic, "segment.ms", "1500000")
+    async with plain_run(settings) as run:
+        await has(scene.target, topic, segment_ms="1500000")
+        assert "configs_drift" not in run.codes
+
+
+async def test_a_value_that_the_target_refuses_is_told_once_and_records_flow_on(scene: Scene) -> None:
+    topic = await scene.create("configured", 1)
+    link = replace(scene.settings.links[0], topic_configs=ConfigRules(values={"segment.bytes": "1"}))
+    await asyncio.to_thread(create_topic, scene.target, topic)
+    async with plain_run(replace(scene.settings, links=(link,), discovery_interval_s=0.5)) as run:
+        await run.caught_up()
+        await run.until(lambda run: "configs_refused" in run.codes, FOLLOWED_S)
+        await asyncio.to_thread(set_config, scene.source, topic, "retention.ms", "3600000000")
+        await has(scene.target, topic, retention_ms="3600000000")
+        await scene.produce(topic, 30, seed=1)
+        await run.caught_up()
+        assert run.codes.count("configs_refused") == 1
+    await scene.identical(topic, records=90)

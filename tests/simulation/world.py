@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from heliograph.controller.build_settings import phase_of
 from heliograph.copier.sealing import SEGMENT_MS
 from heliograph.engine.orders import Occurrences, Report
+from heliograph.model.config_rules import ConfigRules
 from heliograph.model.events import Event
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition, TopicPartition
@@ -53,9 +54,10 @@ LIMIT_S = MEND_S + 300.0
 LATE_MOST_S = 28.0
 LENGTHENED_BY = 30  # batches, where a world has seen too few appends
 CLUSTERS = ("sf", "lax", "nyc")
+AS_THEY_ARE = ConfigRules(sync=False)  # sources' configs never change in a world
 LINKS = (
-    Link(name="sf-to-nyc", source="sf", target="nyc", topics=("orders",)),
-    Link(name="lax-to-nyc", source="lax", target="nyc", topics=("payments",)),
+    Link(name="sf-to-nyc", source="sf", target="nyc", topics=("orders",), topic_configs=AS_THEY_ARE),
+    Link(name="lax-to-nyc", source="lax", target="nyc", topics=("payments",), topic_configs=AS_THEY_ARE),
 )
 # Kafka's own defaults, but for small fetches, and long polls so that idleness costs no turns.
 PROPERTIES = {

@@ -90,7 +90,14 @@ def delete_records(bootstrap: str, topic: str, partition: int, *, before_offset:
 
 
 def set_config(bootstrap: str, topic: str, key: str, value: str) -> None:
-    entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+    _alter(bootstrap, topic, ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET))
+
+
+def unset_config(bootstrap: str, topic: str, key: str) -> None:
+    _alter(bootstrap, topic, ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE))
+
+
+def _alter(bootstrap: str, topic: str, entry: ConfigEntry) -> None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     admin = _admin(bootstrap)  # it must live as long as what it was asked
     for altered in admin.incremental_alter_configs([resource]).values():

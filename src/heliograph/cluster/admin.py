@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from sys import intern
 from typing import Any
 from uuid import UUID
 
@@ -80,11 +81,13 @@ async def _describe(
         if refused.code != ErrorCode.UNSUPPORTED_VERSION:
             raise
         return dict.fromkeys(topics, UNTOLD)
-    found = {}
+    return read_configs(response)
+
+
+def read_configs(response: Any) -> dict[str, TopicConfig]:
+    """By topic, from an answer to `configs_request`."""
     with unpacking("configs of topics"):
-        for result in response.results:
-            found[result.resource_name] = _config(result)
-    return found
+        return {result.resource_name: _config(result) for result in response.results}
 
 
 def _config(result: Any) -> TopicConfig:
@@ -92,9 +95,11 @@ def _config(result: Any) -> TopicConfig:
         problem = f"its configs cannot be read: {ErrorCode.name_of(result.error_code)}"
         return TopicConfig(own={}, effective={}, problem=problem)
     values = [c for c in result.configs if c.value is not None]
+    # Thousands of topics have the same names and values, and are remembered (config_reads.py).
+    texts = {c.name: (intern(c.name), intern(c.value)) for c in values}
     return TopicConfig(
-        own={c.name: c.value for c in values if _is_own(c)},
-        effective={c.name: c.value for c in values},
+        own=dict(texts[c.name] for c in values if _is_own(c)),
+        effective=dict(texts.values()),
     )
 
 
@@ -151,18 +156,7 @@ async def alter_topic_configs(
 ) -> None:
     """Set these configs of a topic, and no others; None: the brokers' default. `BrokerRefused` carries the broker's
     own words."""
-    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-    wanted = resource(
-        resource_type=TOPIC_RESOURCE,
-        resource_name=topic,
-        configs=[
-            resource.AlterableConfig(
-                name=key, config_operation=_UNSET if value is None else _SET, value=value
-            )
-            for key, value in sorted(changes.items())
-        ],
-    )
-    request = IncrementalAlterConfigsRequest(resources=[wanted], validate_only=validate_only)
+    request = configs_change([(topic, changes)], validate_only=validate_only)
     response = await call_any(client, request, IncrementalAlterConfigsResponse)
     with unpacking(f"configs of topic {topic}"):
         result = response.responses[0]
@@ -242,6 +236,27 @@ def configs_request(kind: int, names: Iterable[str], keys: list[str] | None) -> 
     resource = DescribeConfigsRequest.DescribeConfigsResource
     asked = [resource(resource_type=kind, resource_name=name, configuration_keys=keys) for name in names]
     return DescribeConfigsRequest(resources=asked, include_synonyms=False, include_documentation=False)
+
+
+def configs_change(
+    changes: Iterable[tuple[str, Mapping[str, str | None]]], *, validate_only: bool = False
+) -> Any:
+    """By topic. Of each topic all changes are made, or none."""
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+    wanted = [
+        resource(
+            resource_type=TOPIC_RESOURCE,
+            resource_name=topic,
+            configs=[
+                resource.AlterableConfig(
+                    name=key, config_operation=_UNSET if value is None else _SET, value=value
+                )
+                for key, value in sorted(of_topic.items())
+            ],
+        )
+        for topic, of_topic in changes
+    ]
+    return IncrementalAlterConfigsRequest(resources=wanted, validate_only=validate_only)
 
 
 def in_portions(topics: Iterable[str]) -> list[list[str]]:

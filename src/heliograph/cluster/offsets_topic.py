@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
-
-from heliograph.cluster.admin import BROKERS_AT_ONCE, call_any, read_broker_configs
+from heliograph.cluster.admin import BROKERS_AT_ONCE, read_broker_configs
 from heliograph.cluster.at_most import at_most
 from heliograph.cluster.client import ClusterClient
-from heliograph.cluster.messages import raise_for, unpacking
-from heliograph.cluster.rights import BROKER_ENDPOINT, read_topic_rights
+from heliograph.cluster.registered_brokers import read_registered_brokers
+from heliograph.cluster.rights import read_topic_rights
 from heliograph.model.errors import RequestFailed
 from heliograph.wire.error_codes import ErrorCode
 
@@ -50,7 +48,7 @@ async def read_offsets_topic(client: ClusterClient) -> OffsetsTopic | None:
     if factor <= len(nodes):
         return OffsetsTopic(replication_factor=factor, exists=None, brokers=len(nodes))
     seen = (await read_topic_rights(client, [OFFSETS_TOPIC]))[OFFSETS_TOPIC]
-    registered = await _registered_brokers(client)
+    registered = await read_registered_brokers(client)
     return OffsetsTopic(replication_factor=factor, exists=_EXISTENCE.get(seen.error), brokers=registered)
 
 
@@ -60,15 +58,3 @@ async def _read_factor(client: ClusterClient, node: int) -> int | None:
     except RequestFailed:
         return None
     return int(values[REPLICATION_FACTOR]) if REPLICATION_FACTOR in values else None
-
-
-async def _registered_brokers(client: ClusterClient) -> int:
-    request = DescribeClusterRequest(
-        include_cluster_authorized_operations=False,
-        endpoint_type=BROKER_ENDPOINT,
-        include_fenced_brokers=True,
-    )
-    response = await call_any(client, request, DescribeClusterResponse)
-    with unpacking("brokers of the cluster"):
-        raise_for(int(response.error_code), "brokers of the cluster")
-        return len(response.brokers)

@@ -21,6 +21,7 @@ from kafka.protocol.admin import (
     DescribeConfigsResponse,
     DescribeProducersRequest,
     DescribeProducersResponse,
+    IncrementalAlterConfigsResponse,
 )
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer import (
@@ -35,6 +36,7 @@ from heliograph.cluster.admin import (
     TOPIC_RESOURCE,
     call_any,
     call_controller,
+    configs_change,
     configs_request,
     creatable,
     in_portions,
@@ -120,6 +122,22 @@ async def try_reading_configs(client: ClusterClient, topics: Iterable[str]) -> d
         )
         with unpacking("configs of topics"):
             found |= {result.resource_name: int(result.error_code) for result in response.results}
+    return found
+
+
+async def try_changing_configs(
+    client: ClusterClient, changes: Mapping[str, Mapping[str, str | None]]
+) -> dict[str, tuple[int, str]]:
+    """For each topic what a broker would say to these changes: code and words."""
+    found: dict[str, tuple[int, str]] = {}
+    for names in in_portions(changes):
+        request = configs_change([(name, changes[name]) for name in names], validate_only=True)
+        response = await call_any(client, request, IncrementalAlterConfigsResponse)
+        with unpacking("a trial of changing configs"):
+            found |= {
+                each.resource_name: (int(each.error_code), each.error_message or "")
+                for each in response.responses
+            }
     return found
 
 

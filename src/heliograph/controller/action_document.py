@@ -13,9 +13,11 @@ from heliograph.controller.plan import (
     Action,
     AddPartitions,
     AwaitPartition,
+    ChangeConfigs,
     CleanPartition,
     CopyPartition,
     CreateTopic,
+    KeepConfigs,
     LeavePartition,
     PartitionAction,
     PausePartition,
@@ -50,6 +52,27 @@ def encode_action(action: Action, policy_of: PolicyOf) -> Document:
                 "to_do": is_to_do(action),
                 "partitions": action.to,
                 "added": action.to - action.there,
+            }
+        case ChangeConfigs():
+            return {
+                "action": "change_configs",
+                "link": action.link,
+                "target_topic": action.topic,
+                "to_do": is_to_do(action),
+                "configs": dict(action.changes),
+                "before": dict(action.before),
+            }
+        case KeepConfigs():
+            return {
+                "action": "keep_configs",
+                "link": action.link,
+                "target_topic": action.topic,
+                "to_do": is_to_do(action),
+                "drift": {
+                    name: {"source": each.source, "target": each.target}
+                    for name, each in action.drift.items()
+                },
+                "unknown": dict(action.unknown),
             }
         case CopyPartition():
             return {

@@ -5,6 +5,8 @@ what has changed is acted upon, topic by topic. No partition is touched that is 
             ▲                                          └─▶ let go
             └── every discovery_interval
 
+    beside it: its topics' configs are kept in step (configs_in_step.py)
+
 Whatever it does can be done again by the next look, or by another run: it writes down nothing of its own.
 """
 
@@ -18,6 +20,7 @@ from heliograph.controller.board import Board
 from heliograph.controller.builds import Builds
 from heliograph.controller.changes import Absences, begins_anew, changes
 from heliograph.controller.clusters import Clusters
+from heliograph.controller.configs_in_step import ConfigsInStep
 from heliograph.controller.half_built import half_built
 from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.plan_told import PlanTold
@@ -52,6 +55,7 @@ class ActiveLink:
         told: PlanTold,
         outbox: Outbox,
         on_planned: Callable[[str], None],
+        configs: ConfigsInStep,
         *,
         interval_s: float,
         clock: Clock = clock_of_waits,
@@ -67,6 +71,7 @@ class ActiveLink:
         self._told = told
         self._outbox = outbox
         self._on_planned = on_planned
+        self._configs = configs
         self._interval_s = interval_s
         self._clock = clock
         self._absences = Absences()
@@ -77,14 +82,17 @@ class ActiveLink:
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._follow())
         self._task.add_done_callback(_report)
+        self._configs.start()
 
     def stop(self) -> None:
         """What is under way is dropped: the next holder of the link finds it again."""
+        self._configs.stop()
         if self._task is not None:
             self._task.cancel()
 
     async def aclose(self) -> None:
         self.stop()
+        await self._configs.aclose()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 

@@ -24,6 +24,7 @@ from heliograph.controller.build_changes import refused_change
 from heliograph.controller.build_settings import KEEP_OFF, cleaning_changes, last_changes, phase_of
 from heliograph.controller.cleaning import CleanerIdle, CleanerWatch, Cleaning
 from heliograph.controller.clusters import Clusters
+from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.plan import Plan, RefusePartition
 from heliograph.controller.recorded import NOTHING_RECORDED
@@ -41,6 +42,7 @@ from heliograph.model.errors import (
 )
 from heliograph.model.events import Code, Event
 from heliograph.model.hints import THEN_RESUME_TOPIC
+from heliograph.model.ledger import Row
 from heliograph.model.occurrence import Occurrence, of_stop
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition
@@ -237,8 +239,10 @@ class Builds:
                     raise ClusterUnreachable(f"the run's lease of link {key.link} is over")
                 ledger = self._roles.ledgers.of(key.link)
                 recorded = ledger.recorded if ledger is not None else NOTHING_RECORDED
-                final = final_configs(snapshot, snapshot.sources[0], recorded)
-                await self._alter(self._clusters.target(key.link), key.target_topic, changes(final))
+                wanted = changes(final_configs(snapshot, snapshot.sources[0], recorded))
+                if ledger is not None and after is None and snapshot.link.topic_configs.sync:
+                    ledger.record(_followed_from_now_on(ledger, key.target_topic, wanted))
+                await self._alter(self._clusters.target(key.link), key.target_topic, wanted)
                 await asyncio.sleep(SHOWN_S)
 
         return await self._again(change, key)
@@ -287,6 +291,13 @@ class Builds:
                 target_topic=key.target_topic,
             )
         )
+
+
+def _followed_from_now_on(ledger: LinkLedger, topic: str, changes: Mapping[str, str | None]) -> list[Row]:
+    """Of what it is given in the end, all that nobody had set by hand follows the source."""
+    by_hand = ledger.recorded.set_by_hand(topic)
+    ours = {name: value for name, value in changes.items() if name not in by_hand}
+    return ledger.of_followed(topic, ledger.recorded.followed(topic).about_to(ours))
 
 
 def _report(task: asyncio.Task[None]) -> None:

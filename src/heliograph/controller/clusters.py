@@ -8,7 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from heliograph.cluster.admin import describe_topic_configs
 from heliograph.cluster.client import ClusterClient
+from heliograph.cluster.config_reads import ConfigReads, Configs
 from heliograph.cluster.flight import flight_s
 from heliograph.cluster.metadata import ClusterMetadata
 from heliograph.cluster.own_topics import OwnTopics
@@ -16,6 +18,7 @@ from heliograph.cluster.properties import parse_properties
 from heliograph.cluster.reach import reach
 from heliograph.cluster.security.attempts import Attempts
 from heliograph.cluster.security.settings import Security
+from heliograph.cluster.topic_defaults import read_topic_defaults
 from heliograph.controller.event_writer import EventWriter, events_targets
 from heliograph.controller.finding import Finding
 from heliograph.controller.gap_filling import GapFilling, GapWay, read_gap_filling
@@ -41,6 +44,7 @@ from heliograph.wire.error_codes import ErrorCode
 class Clusters:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._config_reads: dict[str, tuple[ConfigReads, ConfigReads]] = {}  # by link: source, target
         self._clients: dict[tuple[str, str], ClusterClient] = {}
         attempts: defaultdict[str, Attempts] = defaultdict(Attempts)  # links of one cluster share its secrets
         for link in settings.links:
@@ -141,6 +145,28 @@ class Clusters:
             each for each in topics if each not in seen.topics or seen.topics[each].error == unknown
         )
 
+    async def configs(self, name: str, topics: Collection[str]) -> tuple[Configs, Configs]:
+        """Of these source topics of the link, by their names, and of its target topics, by theirs."""
+        here, there = self._both(name, topics)
+        return await asyncio.gather(
+            describe_topic_configs(self.source(name), here), describe_topic_configs(self.target(name), there)
+        )
+
+    async def configs_again(self, name: str, topics: Collection[str]) -> tuple[Configs, Configs]:
+        """The same of topics that are read every few seconds: nothing is decoded that came before."""
+        here, there = self._both(name, topics)
+        reads = self._config_reads.setdefault(
+            name, (ConfigReads(self.source(name)), ConfigReads(self.target(name)))
+        )
+        return await asyncio.gather(reads[0].read(here), reads[1].read(there))
+
+    def _both(self, name: str, topics: Collection[str]) -> tuple[Collection[str], Collection[str]]:
+        return topics, [self.link(name).target_topic(topic) for topic in topics]
+
+    async def target_defaults(self, name: str) -> Mapping[str, str]:
+        """What a topic gets on the link's target that says nothing, as far as brokers tell."""
+        return await read_topic_defaults(self.target(name))
+
     async def observe_link(self, name: str, only: Collection[str] | None = None) -> LinkSnapshot:
         """`only`: of these source topics."""
         return await self._observe_all(self.link(name), only)
@@ -155,6 +181,15 @@ class Clusters:
     def target_topic_id(self, link: str, topic: str) -> str:
         """By current metadata; empty where it is not known."""
         return self.target(link).metadata.topic_id(topic)
+
+    def id_of_source(self, link: str, topic: str) -> str:
+        """By current metadata; empty where it is not known, or topics have none."""
+        return self.source(link).metadata.topic_id(topic)
+
+    def target_replicas(self, link: str, topic: str) -> int:
+        """How many its partitions have, by current metadata; 0 where that is not known."""
+        found = self.target(link).metadata.topics.get(topic)
+        return found.replication_factor if found is not None else 0
 
     async def refresh_target(self, link: str) -> None:
         """Read its metadata again: topics may have been made again."""

@@ -31,7 +31,7 @@ def lacking(snapshot: LinkSnapshot, topic: SourceTopic, recorded: Recorded) -> L
     target = snapshot.targets.get(link.target_topic(topic.name))
     if target is None or target.partitions >= len(topic.partitions):
         return None
-    if not _is_mirror(snapshot, topic, target, recorded):
+    if not is_mirror(snapshot, topic, target, recorded):
         return None
     has = f"the target topic {target.name} has {target.partitions} of {len(topic.partitions)} partitions"
     if not link.create_topics:
@@ -44,7 +44,8 @@ def lacking(snapshot: LinkSnapshot, topic: SourceTopic, recorded: Recorded) -> L
     return Lacking(there=target.partitions)
 
 
-def _is_mirror(snapshot: LinkSnapshot, topic: SourceTopic, target: TargetTopic, recorded: Recorded) -> bool:
+def is_mirror(snapshot: LinkSnapshot, topic: SourceTopic, target: TargetTopic, recorded: Recorded) -> bool:
+    """Whether the target topic is this link's mirror of the source topic, by what shows that."""
     ours = producer_id(snapshot.source_cluster_id, topic.name)
     return recorded.is_topic(target.name, topic.topic_id, target.topic_id) or any(
         sight.last_batch is not None and sight.last_batch.producer_id == ours

@@ -15,6 +15,13 @@ from typing import Any
 
 from heliograph.cluster.record_log import APPEND_LIMIT_S
 from heliograph.controller.at_first import AtFirst, part_name, parts_of, read_at_first
+from heliograph.controller.followed_configs import (
+    FOLLOWED,
+    NONE_FOLLOWED,
+    SETTING,
+    Followed,
+    read_followed,
+)
 from heliograph.controller.ledger import NEVER, Ledger
 from heliograph.controller.recorded import Recorded, time_text
 from heliograph.model.admission import Refused
@@ -113,8 +120,10 @@ class LinkLedger:
         source_topic: str,
         source_topic_id: str,
         by_hand: Mapping[str, str] | None = None,
+        followed: Followed = NONE_FOLLOWED,
     ) -> Row:
-        """`by_hand`: configs that somebody has set on it, and that it gets when it is built."""
+        """`by_hand`: configs that somebody has set on it, and that it gets when it is built. `followed`: those that it
+        was created with."""
         fields: dict[str, Any] = {
             "link": self._link,
             "source_topic": source_topic,
@@ -122,8 +131,19 @@ class LinkLedger:
             "target_topic_id": self.target_id(target_topic),
             "since": _now(),
             **({"configs": dict(by_hand)} if by_hand else {}),
+            **followed.fields(),
         }
         return self.row(TopicPartition(target_topic, WHOLE_TOPIC), RowKind.TOPIC, fields)
+
+    def of_followed(self, target_topic: str, followed: Followed) -> list[Row]:
+        """The topic's row, with these configs in the place of others; none where it says so already, or is not there.
+        Whoever writes it has the topic for himself (topic_turns.py): another row of the topic would be lost."""
+        whole = TopicPartition(target_topic, WHOLE_TOPIC)
+        fields = self.ledger.state.fields(self.recorded.name(whole, RowKind.TOPIC))
+        if fields is None or read_followed(fields) == followed:
+            return []
+        rest = {name: value for name, value in fields.items() if name not in (FOLLOWED, SETTING)}
+        return [self.row(whole, RowKind.TOPIC, {**rest, **followed.fields()})]
 
     def of_begin(self, where: TopicPartition, goal: int, start: str, source_topic_id: str) -> Row:
         fields = {"goal": goal, "start": start, "source_topic_id": source_topic_id}

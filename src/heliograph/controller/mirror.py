@@ -23,6 +23,8 @@ from heliograph.controller.builds import Builds
 from heliograph.controller.cells import Mark
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.commands import Commands
+from heliograph.controller.configs_in_step import ConfigsInStep
+from heliograph.controller.configs_told import ConfigsTold
 from heliograph.controller.drivership import Drivership, Role
 from heliograph.controller.event_writer import EventWriter
 from heliograph.controller.fill_rates import FillRates, rows_of_rate, way_of
@@ -136,6 +138,10 @@ class Mirror:
         self._local_slots: int | None = None
         self._few_lanes = False  # that there are fewer than wanted was told
         self._active: dict[str, ActiveLink] = {}  # links that are ours, and followed
+        self._configs_told = ConfigsTold(self.outbox)
+        self._configs_once: dict[
+            str, ConfigsInStep
+        ] = {}  # of links that are ours, in a run that ends by itself
         self._times = StartTimes(age_s)
         self._fill_rates = FillRates()
         self._starting: Starting | None = None
@@ -315,9 +321,20 @@ class Mirror:
         self._follow(link)
 
     def _follow(self, link: str) -> None:
-        """A run that ends by itself copies what was there when it began."""
+        """A run that ends by itself copies what was there when it began, and brings its configs in step."""
         assert self._restart is not None
+        configs = ConfigsInStep(
+            link,
+            self._clusters,
+            self._elected,
+            self.board,
+            self._turns,
+            self._configs_told,
+            interval_s=self.settings.discovery_interval_s,
+        )
         if self._ends_by_itself:
+            self._configs_once[link] = configs
+            configs.start_once()
             return
         self._active[link] = ActiveLink(
             link,
@@ -330,6 +347,7 @@ class Mirror:
             self._told,
             self.outbox,
             self._found_more,
+            configs,
             interval_s=self.settings.discovery_interval_s,
         )
         self._active[link].start()
@@ -355,6 +373,8 @@ class Mirror:
         assert self._commands is not None
         if (active_link := self._active.pop(link, None)) is not None:
             active_link.stop()
+        if (configs := self._configs_once.pop(link, None)) is not None:
+            configs.stop()
         self._commands.stood_down(link)
         self._builds_of_run.stood_down(link)
         self._adopted.pop(link, None)
@@ -472,7 +492,8 @@ class Mirror:
 
     @property
     def _is_busy(self) -> bool:
-        return self._commands is not None and self._commands.busy
+        configs = any(each.busy for each in self._configs_once.values())
+        return configs or (self._commands is not None and self._commands.busy)
 
     @property
     def _adopted_all(self) -> bool:
@@ -561,6 +582,7 @@ class Mirror:
     async def _finish(self) -> None:
         try:
             await asyncio.gather(*(each.aclose() for each in self._active.values()))
+            await asyncio.gather(*(each.aclose() for each in self._configs_once.values()))
             if self._commands is not None:
                 await self._commands.aclose()
             if self._builds is not None:

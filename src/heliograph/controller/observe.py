@@ -9,6 +9,7 @@ from heliograph.cluster.admin import TopicConfig, describe_topic_configs, read_s
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.flight import flight_s
 from heliograph.cluster.metadata import ClusterMetadata, TopicMetadata
+from heliograph.cluster.registered_brokers import brokers_for
 from heliograph.cluster.tool_servers import tool_servers
 from heliograph.cluster.topic_defaults import read_topic_defaults
 from heliograph.controller.sights import Pair, read_sights
@@ -48,7 +49,7 @@ async def observe(
         link=link,
         source_cluster_id=source_metadata.cluster_id,
         target_cluster_id=target_metadata.cluster_id,
-        target_brokers=len(target_metadata.brokers),
+        target_brokers=await brokers_for(target, _most_replicas(link, matched)),
         state_lasts_ms=state_lasts_ms,
         target_defaults=target_defaults,
         flight_s=flight_s(target.properties),
@@ -70,10 +71,15 @@ async def observe(
                 partitions=topic.partitions,
                 config=target_configs.get(topic.name, _NO_CONFIG),
                 topic_id=topic.topic_id,
+                replication_factor=topic.replication_factor,
             )
             for topic in target_metadata.topics.values()
         },
     )
+
+
+def _most_replicas(link: Link, topics: list[TopicMetadata]) -> int:
+    return link.replication_factor or max((topic.replication_factor for topic in topics), default=0)
 
 
 async def _learn(client: ClusterClient, topics: Collection[str]) -> None:

@@ -11,9 +11,11 @@ from heliograph.controller.plan import (
     Action,
     AddPartitions,
     AwaitPartition,
+    ChangeConfigs,
     CleanPartition,
     CopyPartition,
     CreateTopic,
+    KeepConfigs,
     LeavePartition,
     PartitionAction,
     PausePartition,
@@ -26,13 +28,15 @@ from heliograph.model.states import PartitionState
 def is_to_do(action: Action) -> bool:
     """Whether something on the target is not as this run would leave it, or waits for an operator."""
     match action:
-        case CreateTopic() | AddPartitions() | RefusePartition() | AwaitPartition() | CleanPartition():
+        case CreateTopic() | AddPartitions() | ChangeConfigs():
+            return True
+        case RefusePartition() | AwaitPartition() | CleanPartition():
             return True
         case CopyPartition():
             return not _has_begun(action)
         case PausePartition():
             return action.anew
-        case LeavePartition():
+        case LeavePartition() | KeepConfigs():
             return False
         case _:
             assert_never(action)

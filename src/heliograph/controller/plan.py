@@ -7,14 +7,16 @@ wrong use and stops the whole run before it begins.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from heliograph.controller.build_settings import phase_of
+from heliograph.controller.config_verdict import ConfigFacts, Drift, judge_configs
 from heliograph.controller.finding import Finding
-from heliograph.controller.growth import Lacking, lacking
+from heliograph.controller.growth import Lacking, is_mirror, lacking
 from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
 from heliograph.controller.recorded_plan import gone_since, paused_by, refuse_by_ledger
+from heliograph.controller.replicas import few_replicas
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
 from heliograph.controller.topic_config import TargetShape, creation_line
 from heliograph.controller.verdict import (
@@ -63,6 +65,28 @@ class AddPartitions:
     topic: str
     there: int
     to: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeConfigs:
+    """The source topic's configs have changed, or the link's rules: those of the target topic follow, to these values
+    (None: unset). `before`: what they are now."""
+
+    link: str
+    topic: str
+    changes: Mapping[str, str | None]
+    before: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepConfigs:
+    """What of a target topic's configs differs from what it should be, and stays so: an operator has set it (`drift`),
+    or the target's brokers do not know it (`unknown`)."""
+
+    link: str
+    topic: str
+    drift: Mapping[str, Drift]
+    unknown: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +167,7 @@ class CleanPartition:
 
 # One thing that a run does, or leaves. Whoever handles all kinds does so in a match that ends with `assert_never`: mypy
 # then finds every place that a new kind has to be added to.
-TopicAction = CreateTopic | AddPartitions
+TopicAction = CreateTopic | AddPartitions | ChangeConfigs | KeepConfigs
 PartitionAction = (
     CopyPartition | AwaitPartition | PausePartition | CleanPartition | LeavePartition | RefusePartition
 )
@@ -164,6 +188,8 @@ class Plan:
     paused: tuple[PausePartition, ...] = ()
     cleaning: tuple[CleanPartition, ...] = ()
     growths: tuple[AddPartitions, ...] = ()
+    config_changes: tuple[ChangeConfigs, ...] = ()
+    kept_configs: tuple[KeepConfigs, ...] = ()
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -171,6 +197,8 @@ class Plan:
         return (
             *self.creations,
             *self.growths,
+            *self.config_changes,
+            *self.kept_configs,
             *self.copies,
             *self.awaited,
             *self.paused,
@@ -220,6 +248,7 @@ def plan(
         for s in snapshots
         if not s.sources
     ]
+    warnings += [warning for s in snapshots if (warning := few_replicas(s))]
     warnings += [warning for s in snapshots if (warning := _forgetful(s))]
     return Plan(
         creations=tuple(made.creations),
@@ -231,6 +260,8 @@ def plan(
         paused=tuple(made.paused),
         cleaning=tuple(made.cleaning),
         growths=tuple(made.growths),
+        config_changes=tuple(made.config_changes),
+        kept_configs=tuple(made.kept_configs),
     )
 
 
@@ -240,6 +271,8 @@ class _Making:
 
     creations: list[CreateTopic] = field(default_factory=list)
     growths: list[AddPartitions] = field(default_factory=list)
+    config_changes: list[ChangeConfigs] = field(default_factory=list)
+    kept_configs: list[KeepConfigs] = field(default_factory=list)
     copies: list[CopyPartition] = field(default_factory=list)
     refusals: list[RefusePartition] = field(default_factory=list)
     awaited: list[AwaitPartition] = field(default_factory=list)
@@ -300,6 +333,8 @@ def _plan_topic(
         or missing
         or refuse_by_ledger(recorded, topic, target_name, target)
     )
+    if target is not None and refused is None:
+        _plan_configs(snapshot, topic, target, recorded, made)
     configs = target_configs(snapshot, topic)
     policy = link.policy_of(topic.name)
     max_batch_bytes = int(configs.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
@@ -369,6 +404,29 @@ def _plan_topic(
         made.creations.append(CreateTopic(link=link.name, topic=target_name, shape=shape))
         gone = gone_since(recorded, target_name)
         made.warnings += [f"link {link.name}: {gone}"] if gone else []
+
+
+def _plan_configs(
+    snapshot: LinkSnapshot, topic: SourceTopic, target: TargetTopic, recorded: Recorded, made: _Making
+) -> None:
+    """Of a topic that is this link's mirror already; nobody else's is touched."""
+    if not is_mirror(snapshot, topic, target, recorded):
+        return
+    facts = ConfigFacts(
+        source=topic.config,
+        target=target.config,
+        replicas=target.replication_factor,
+        target_defaults=snapshot.target_defaults,
+        followed=recorded.followed(target.name),
+    )
+    verdict = judge_configs(facts, snapshot.link.topic_configs)
+    if verdict is None:
+        return
+    of = {"link": snapshot.link.name, "topic": target.name}
+    if verdict.changes:
+        made.config_changes.append(ChangeConfigs(**of, changes=verdict.changes, before=verdict.before))
+    if verdict.drift or verdict.unknown:
+        made.kept_configs.append(KeepConfigs(**of, drift=verdict.drift, unknown=verdict.unknown))
 
 
 def _pause(partition: MirrorPartition, sight: PartitionSight, words: str, *, anew: bool) -> PausePartition:

@@ -61,6 +61,9 @@ async def prepare(
     outcome = await make(client, todo, mirrored)
     for warning in outcome.warnings:
         outbox.tell(Event.PLAN_WARNING, warning, link=link)
+    if only is not None:  # of the link's other topics the run's first plan has told it
+        for warning in (each for creation in outcome.created for each in creation.shape.warnings):
+            outbox.tell(Event.PLAN_WARNING, warning, link=link)
     for creation in outcome.created:
         outbox.put(_created(creation, gone_since(recorded, creation.topic)))
     for growth in outcome.grown:

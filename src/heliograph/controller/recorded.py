@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from heliograph.controller.followed_configs import Followed, read_followed
 from heliograph.controller.ledger_word import Answer, LedgerWord, RecordedStop, Wished
 from heliograph.model.command import Command, CommandState, Outcome, Wish
 from heliograph.model.fill_rate import FillRate
@@ -192,6 +193,10 @@ class Recorded:
         """Configs of this target topic that somebody has set, and that it gets when it is built."""
         fields = self._state.fields(self.topic_name(topic, RowKind.TOPIC)) or {}
         return dict(fields.get("configs") or {})
+
+    def followed(self, topic: str) -> Followed:
+        """Configs of this target topic that the mirror has set, and that follow its source."""
+        return read_followed(self._state.fields(self.topic_name(topic, RowKind.TOPIC)) or {})
 
     def is_topic(self, topic: str, source_topic_id: str, target_topic_id: str) -> bool:
         """Whether it is written down that this source topic is mirrored to this target topic."""

@@ -38,7 +38,7 @@ from heliograph.controller.recorded import Recorded, Remirroring
 from heliograph.controller.remirror_cost import NO_IDS, begin_again, lost_in, lost_of, set_by_hand
 from heliograph.controller.restart import Restart
 from heliograph.controller.snapshot import LinkSnapshot
-from heliograph.controller.verdict import creation_shape, is_being_built
+from heliograph.controller.verdict import creation_shape, followed_from, is_being_built
 from heliograph.model.admission import AS_THEY_ARE, Refused
 from heliograph.model.clock import clock_of_waits, time_of_day
 from heliograph.model.command import Command, Outcome
@@ -189,8 +189,9 @@ class Remirror:
         kinds = (RowKind.STOP, RowKind.LOSS, RowKind.GAPS)
         rows = [row for key in keys for kind in kinds for row in ledger.removed(key.target, kind)]
         # In the place of the former one's, and not removed: rows of lower terms would count again.
-        source_id = snapshot.sources[0].topic_id
-        return [*rows, ledger.of_topic(topic, source_topic, source_id, doing.configs)]
+        source = snapshot.sources[0]
+        followed = followed_from(snapshot, source, doing.configs)
+        return [*rows, ledger.of_topic(topic, source_topic, source.topic_id, doing.configs, followed)]
 
     async def _observe(self, link: str, source_topic: str) -> LinkSnapshot:
         snapshot = await self._clusters.observe_link(link, [source_topic])

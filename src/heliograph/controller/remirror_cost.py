@@ -17,7 +17,7 @@ from heliograph.controller.verdict import shape_for
 from heliograph.model.command import Ranges
 from heliograph.model.partition import TopicPartition
 from heliograph.model.policy import EARLIEST
-from heliograph.model.states import StopReason
+from heliograph.model.states import OTHER_RECORDS
 
 Lost = Mapping[int, Sequence[tuple[int, int]]]  # by partition
 
@@ -42,21 +42,6 @@ def lost_of(target: LogSpan | None, source: LogSpan | None) -> list[tuple[int, i
     return [(first, next_offset) for first, next_offset in ranges if first < next_offset]
 
 
-# Stops that say that the target's records may be others than the source's at the same offsets.
-_OTHER_RECORDS = frozenset(
-    {
-        StopReason.TARGET_AHEAD,
-        StopReason.DIVERGED,
-        StopReason.FOREIGN,
-        StopReason.ANCHOR,
-        StopReason.WRONG_PLACE,
-        StopReason.RIVAL,
-        StopReason.SEQUENCE,
-        StopReason.RECREATED,
-    }
-)
-
-
 def holds_others(recorded: Recorded, source: SourceTopic, target: TargetTopic, number: int) -> bool:
     """Whether offsets say nothing: one of the topics was made again, the source was cut short, or somebody else wrote.
     Then all that the target holds counts as lost."""
@@ -65,7 +50,7 @@ def holds_others(recorded: Recorded, source: SourceTopic, target: TargetTopic, n
     if any(was and is_now and was != is_now for was, is_now in zip(known, now, strict=True)):
         return True
     stop = recorded.stop(TopicPartition(target.name, number), target.topic_id)
-    return stop is not None and stop.code in _OTHER_RECORDS
+    return stop is not None and stop.code in OTHER_RECORDS
 
 
 def lost_in(recorded: Recorded, source: SourceTopic, target: TargetTopic) -> dict[int, list[tuple[int, int]]]:
@@ -117,11 +102,16 @@ def set_by_hand(
     snapshot: LinkSnapshot, recorded: Recorded, source: SourceTopic, target: TargetTopic
 ) -> dict[str, str]:
     """The target topic's own configs that it would not be created with, and is given again. What a mirror needs is not
-    among them; nor is what a topic that is being built has for that, in whose place it was to get what is recorded."""
+    among them, nor what the mirror itself has set and the source has changed since; nor is what a topic that is being
+    built has for that, in whose place it was to get what is recorded."""
     own = dict(target.config.own)
     if phase_of(own) is not None:
         own = {key: value for key, value in own.items() if not is_build_setting(key)}
         awaited = recorded.set_by_hand(target.name)
         own |= {key: value for key, value in awaited.items() if is_build_setting(key)}
-    made = shape_for(snapshot, source).configs
-    return {key: value for key, value in own.items() if made.get(key) != value and key not in FORCED}
+    made, followed = shape_for(snapshot, source).configs, recorded.followed(target.name)
+    return {
+        key: value
+        for key, value in own.items()
+        if made.get(key) != value and key not in FORCED and not followed.is_ours(key, value)
+    }

@@ -45,17 +45,19 @@ class SourceTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTopic:
-    """`topic_id`: empty before Kafka 2.8."""
+    """`topic_id`: empty before Kafka 2.8. `replication_factor` 0: not known."""
 
     name: str
     partitions: int
     config: TopicConfig
     topic_id: str = ""
+    replication_factor: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSnapshot:
-    """`targets` holds the target topics that exist, by name. `flight_s`: how long an append may be on its way."""
+    """`targets` holds the target topics that exist, by name. `flight_s`: how long an append may be on its way.
+    `target_brokers`: all that are registered, as far as brokers tell, also those that are down."""
 
     link: Link
     source_cluster_id: str

@@ -16,12 +16,14 @@ from heliograph.controller.beginnings import resolve_beginnings, resolve_waiting
 from heliograph.controller.cells import Begun, Cells, Mark
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.first_records import first_records
+from heliograph.controller.followed_configs import NONE_FOLLOWED
 from heliograph.controller.link_ledger import LinkLedger
 from heliograph.controller.link_ledgers import LinkLedgers
 from heliograph.controller.plan import HeldBy, Plan
 from heliograph.controller.preparation import prepare
 from heliograph.controller.recorded import NOTHING_RECORDED
 from heliograph.controller.snapshot import LinkSnapshot
+from heliograph.controller.verdict import followed_from
 from heliograph.model.clock import time_of_day
 from heliograph.model.errors import BrokerRefused, ClusterUnreachable, ProtocolError, RequestFailed
 from heliograph.model.events import Event
@@ -231,8 +233,19 @@ def _topic_rows(ledger: LinkLedger, snapshot: LinkSnapshot, todo: Plan) -> list[
     again is refused, and the former one stays written."""
     ids = snapshot.source_topic_ids
     pairs = {copy.spec.partition[1:3] for copy in todo.copies}
+    created = {creation.topic for creation in todo.creations}
+    followed = {
+        topic.name: followed_from(snapshot, topic)
+        for topic in snapshot.sources
+        if snapshot.link.target_topic(topic.name) in created
+    }
     return [
-        ledger.of_topic(target_topic, source_topic, ids[source_topic])
+        ledger.of_topic(
+            target_topic,
+            source_topic,
+            ids[source_topic],
+            followed=followed.get(source_topic, NONE_FOLLOWED),
+        )
         for source_topic, target_topic in sorted(pairs)
         if not ledger.recorded.is_topic(target_topic, ids[source_topic], ledger.target_id(target_topic))
     ]

@@ -11,9 +11,10 @@ from dataclasses import replace
 from enum import StrEnum
 
 from heliograph.controller.build_settings import is_compacted, phase_of, with_build
+from heliograph.controller.followed_configs import Followed
 from heliograph.controller.recorded import Recorded
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic
-from heliograph.controller.topic_config import TargetShape, shape_target
+from heliograph.controller.topic_config import NEEDED, TargetShape, shape_target
 from heliograph.model.admission import Admitted, PartitionFacts, Refused, admit_partition, goal_of
 from heliograph.model.hints import AFRESH, THEN_START
 from heliograph.model.partition import MirrorPartition, TopicPartition
@@ -28,19 +29,36 @@ def shape_for(snapshot: LinkSnapshot, topic: SourceTopic) -> TargetShape:
     return shape_target(
         topic=topic.name,
         partitions=len(topic.partitions),
-        replication_factor=topic.replication_factor,
+        replication_factor=wanted_replicas(snapshot, topic),
+        by_config=snapshot.link.replication_factor is not None,
         own=topic.config.own,
         effective=topic.config.effective,
         target_brokers=snapshot.target_brokers,
         target_defaults=snapshot.target_defaults,
+        rules=snapshot.link.topic_configs,
         untold=topic.config.untold,
     )
+
+
+def wanted_replicas(snapshot: LinkSnapshot, topic: SourceTopic) -> int:
+    """Of its target topic, as the config says; the target may have fewer brokers."""
+    return snapshot.link.replication_factor or topic.replication_factor
 
 
 def final_configs(snapshot: LinkSnapshot, topic: SourceTopic, recorded: Recorded) -> dict[str, str]:
     """What its target topic has in the end, when it is built: what somebody had set before it was made anew, too."""
     by_hand = recorded.set_by_hand(snapshot.link.target_topic(topic.name))
     return {**shape_for(snapshot, topic).configs, **by_hand}
+
+
+def followed_from(
+    snapshot: LinkSnapshot, topic: SourceTopic, by_hand: Mapping[str, str] | None = None
+) -> Followed:
+    """What of its target topic's configs follows the source from when it is created; one that is built gets them by and
+    by. `by_hand`: what is somebody else's."""
+    made = shape_for(snapshot, topic).configs
+    others = NEEDED | (by_hand or {}).keys()
+    return Followed(values={name: value for name, value in made.items() if name not in others})
 
 
 def creation_shape(snapshot: LinkSnapshot, topic: SourceTopic) -> TargetShape:

@@ -24,6 +24,7 @@ from heliograph.interface.config.references import resolve
 from heliograph.interface.config.schema import Document, LinkSection, TopicSection
 from heliograph.interface.config.shape import check_shape
 from heliograph.interface.config.yaml_text import parse_yaml
+from heliograph.model.config_rules import ConfigRules
 from heliograph.model.errors import ConfigError, UsageError
 from heliograph.model.link import Link
 from heliograph.model.policy import POLICY_KEYS, LinkPolicy, TopicPolicy
@@ -106,6 +107,13 @@ def _link(name: str, section: LinkSection) -> Link:
         policy=policy,
         policies=policies if any(each.policy != policy for each in policies) else (),
         create_topics=section.create_topics,
+        replication_factor=section.replication_factor,
+        topic_configs=ConfigRules(
+            sync=section.topic_configs.sync,
+            include=tuple(section.topic_configs.include),
+            exclude=tuple(section.topic_configs.exclude),
+            values=section.topic_configs.set,
+        ),
         consumer=section.consumer,
         producer=section.producer,
     )

@@ -52,6 +52,9 @@ class Event(StrEnum):
     TOPIC_MISSING = "topic_missing"
     TOPIC_GONE = "topic_gone"
     PARTITIONS_ADDED = "partitions_added"
+    CONFIGS_CHANGED = "configs_changed"
+    CONFIGS_REFUSED = "configs_refused"
+    CONFIGS_DRIFT = "configs_drift"
     CLUSTER_AWAY = "cluster_away"
     ACCESS_REFUSED = "access_refused"
     SECRET_CHANGED = "secret_changed"
@@ -89,6 +92,7 @@ _FOR_INFORMATION = frozenset(
         Event.TOPIC_FILLED,
         Event.TOPIC_BUILT,
         Event.PARTITIONS_ADDED,
+        Event.CONFIGS_CHANGED,
         Event.SECRET_CHANGED,
         Event.COMMAND,
         Event.PAUSED,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from heliograph.model.claims import Claim
+from heliograph.model.config_rules import DEFAULT_RULES, ConfigRules
 from heliograph.model.policy import DEFAULT_POLICY, LinkPolicy, TopicPolicy
 from heliograph.model.topic_naming import SAME, target_name
 from heliograph.model.topic_patterns import matches_any, selects
@@ -22,7 +23,8 @@ class Link:
 
     `policies`: the entries of `topics` in their order with the policy of each; empty when no topic differs from
     `policy`. `create_topics`: whether the mirror creates target topics that are missing; if not, they wait for an
-    operator who does.
+    operator who does. `replication_factor`: of target topics; None: their sources'. `topic_configs`: what target topics
+    are set to.
     """
 
     name: str
@@ -35,6 +37,8 @@ class Link:
     policy: LinkPolicy = DEFAULT_POLICY
     policies: tuple[TopicPolicy, ...] = ()
     create_topics: bool = True
+    replication_factor: int | None = None
+    topic_configs: ConfigRules = DEFAULT_RULES
     consumer: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     producer: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 

@@ -107,4 +107,19 @@ CONDITIONS = frozenset(
 )
 
 
+# What says that the target's records may be others than the source's at the same offsets.
+OTHER_RECORDS = frozenset(
+    {
+        StopReason.TARGET_AHEAD,
+        StopReason.DIVERGED,
+        StopReason.FOREIGN,
+        StopReason.ANCHOR,
+        StopReason.WRONG_PLACE,
+        StopReason.RIVAL,
+        StopReason.SEQUENCE,
+        StopReason.RECREATED,
+    }
+)
+
+
 STANDING_BY = "standing by"  # the phase of a run that another one keeps from copying

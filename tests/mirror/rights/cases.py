@@ -2,8 +2,8 @@
 notices.
 
 Topics: `THERE` is on both clusters, with 40 records at the source; `NEW` at the source only; `CUT` starts at offset 40
-there; `BUILT` is compacted, and being built on the target; `AGAIN` and `GROWING` are mirrored by runs. `GUARDED_SOURCE`
-is on the cluster that checks rights when that is the source, and holds a transaction that is open.
+there; `BUILT` is compacted, and being built on the target; `AGAIN`, `GROWING` and `CHANGING` are mirrored by runs.
+`GUARDED_SOURCE` is on the cluster that checks rights when that is the source, and holds a transaction that is open.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from . import looks
 from .looks import Look
 
 THERE, NEW, CUT, BUILT, AGAIN = "right-there", "right-new", "right-cut", "right-built", "right-again"
-GROWING = "right-growing"
+GROWING, CHANGING = "right-growing", "right-changing"
 GUARDED_SOURCE = "right-source"
 HANGING = "right-hangs"  # how its transactional id begins
 READERS = "right-readers"  # a consumer group with commits on the target
@@ -367,10 +367,13 @@ _OPERATORS = [
 
 CASES = (*_MIRRORS, *_LEDGER, *_OPERATORS)
 
-# A whole run notices: test_least_rights.py has a test of its own for this row.
+# A whole run notices: test_least_rights.py has a test of its own for each of these rows.
 GROWTH = "partitions that a source topic gains"
 GROWN = on_topic(GROWING, ALTER)
 WHILE_GROWING = _mirror(GROWING, CREATE)
+CONFIGS_CHANGE = "configs that change on a source topic (`topic_configs`)"
+CHANGED = on_topic(CHANGING, ALTER_CONFIGS)
+WHILE_CHANGING = _mirror(CHANGING, CREATE)
 REMIRROR = "`topics remirror`: the run that carries it out"
 REMIRRORING = on_topic(AGAIN, CREATE, DELETE)
 RUNNING = _mirror(AGAIN)

@@ -11,8 +11,10 @@ from confluent_kafka import Consumer, TopicPartition
 
 from heliograph.cluster.grants import Right
 from heliograph.cluster.own_topics import OwnTopics
-from heliograph.controller import active_link
+from heliograph.controller import active_link, configs_in_step
 from heliograph.controller.act import create
+from heliograph.controller.config_refusals import warn_of_refusals
+from heliograph.controller.ledger_sight import look_at_ledgers
 from heliograph.controller.ledger_word import Answer
 from heliograph.controller.plan import plan
 from heliograph.lab.cluster import LabCluster
@@ -33,6 +35,9 @@ from .cases import (
     AGAIN,
     BUILT,
     CASES,
+    CHANGED,
+    CHANGING,
+    CONFIGS_CHANGE,
     CUT,
     GROWING,
     GROWN,
@@ -45,6 +50,7 @@ from .cases import (
     REMIRRORING,
     RUNNING,
     THERE,
+    WHILE_CHANGING,
     WHILE_GROWING,
     Case,
 )
@@ -60,6 +66,7 @@ def test_every_right_in_the_table_has_a_case_and_no_other() -> None:
     covered = {
         (REMIRROR, "target"): {grant.right for grant in REMIRRORING},
         (GROWTH, "target"): {grant.right for grant in GROWN},
+        (CONFIGS_CHANGE, "target"): {grant.right for grant in CHANGED},
     }
     for case in CASES:
         covered.setdefault((case.purpose, case.cluster), set()).update(case.rights)
@@ -91,7 +98,7 @@ class Scene:
 
     def make(self) -> None:
         source, target = self._sides["target"].source, self._sides["target"].target
-        for topic in (THERE, NEW, CUT, AGAIN, GROWING):
+        for topic in (THERE, NEW, CUT, AGAIN, GROWING, CHANGING):
             create_topic(source, topic)
             _produce(source, topic)
         delete_records(source, CUT, 0, before_offset=40)
@@ -220,3 +227,37 @@ async def test_a_run_that_may_not_add_partitions_stops_the_new_ones_alone(
         scene.guarded.allow(given)
         await run.caught_up()
         assert len(run.rows) == 2
+
+
+@pytest.mark.kafka
+async def test_a_run_that_may_not_change_configs_says_so_once_and_copies_all_the_same(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(configs_in_step, "AGAIN_S", 1.0)
+    await asyncio.to_thread(scene.set_own_topics, there=True)
+    scene.guarded.only(WHILE_CHANGING)
+    async with plain_run(replace(scene.of(CHANGING), discovery_interval_s=0.5)) as run:
+        await run.caught_up()
+        await asyncio.to_thread(set_config, scene.source, CHANGING, "segment.ms", "1200000")
+        await run.until(lambda run: "configs_refused" in run.codes)
+        await asyncio.to_thread(_produce, scene.source, CHANGING)
+        await run.until(lambda run: run.copied == 80)
+        assert TABLE[CONFIGS_CHANGE, "target"].without is Without.LESS
+        line = await _planned_refusal(scene.of(CHANGING))
+        assert pasted(line.removesuffix(")")) == CHANGED
+        (told,) = [each for each in run.mirror.outbox.last if str(each.code) == "configs_refused"]
+        given = pasted(told.hint or "")
+        assert given == CHANGED
+        scene.guarded.allow(given)
+        await run.until(lambda run: "configs_changed" in run.codes)
+        assert run.codes.count("configs_refused") == 1
+
+
+async def _planned_refusal(settings: Settings) -> str:
+    """The one line of a plan about it."""
+    async with connected(settings) as clusters:
+        snapshots = await clusters.observe()
+        ledgers = await look_at_ledgers(clusters, snapshots)
+        planned = plan(snapshots, recorded_of=lambda seen: ledgers[seen.link.name].recorded)
+        (line,) = await warn_of_refusals(clusters.target(LINK), planned.config_changes)
+    return line

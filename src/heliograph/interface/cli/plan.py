@@ -71,6 +71,7 @@ async def _plan(settings: Settings, shown: PartitionFilter) -> dict[str, Any]:
     from heliograph.controller.beginnings import resolve_beginnings
     from heliograph.controller.built_groups import warn_of_groups
     from heliograph.controller.clusters import Clusters
+    from heliograph.controller.config_refusals import warn_of_refusals
     from heliograph.controller.half_built import warn_of_half_built
     from heliograph.controller.ledger_sight import look_at_ledgers
     from heliograph.controller.plan import plan
@@ -92,7 +93,14 @@ async def _plan(settings: Settings, shown: PartitionFilter) -> dict[str, Any]:
             await warn_of_half_built(clusters.target(s.link.name), s, recorded[s.link.name])
             for s in snapshots
         ]
-        more = [each for some in (*groups, *gone) for each in some]
+        refused = [
+            await warn_of_refusals(
+                clusters.target(seen.link.name),
+                [each for each in planned.config_changes if each.link == seen.link.name],
+            )
+            for seen in snapshots
+        ]
+        more = [each for some in (*groups, *gone, *refused) for each in some]
         planned = replace(begun.todo, warnings=(*begun.todo.warnings, *more))
         gaps = {s.link.name: s.gaps.with_measured(recorded[s.link.name].rate(s.link.name)) for s in snapshots}
         return plan_document(planned, settings.links, gaps, settings.cautions, shown)

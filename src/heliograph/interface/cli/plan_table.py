@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from heliograph.controller.build_settings import KEEP_OFF
+from heliograph.controller.config_verdict import config_shown
 from heliograph.interface.cli.row_table import (
     Row,
     first_lines,
@@ -56,14 +57,16 @@ def table_of(document: dict[str, Any], *, all_rows: bool = False) -> RenderableT
     warnings = first_lines(
         [f"warning: {each}" for each in document["warnings"]], "warnings", all_rows=all_rows
     )
-    grown = first_lines(
-        [_grown(each) for each in document["actions"] if each["action"] == "add_partitions"],
-        "topics that grow",
-        all_rows=all_rows,
-    )
+    topics = [
+        line
+        for kind, (words, shown) in _OF_TOPICS.items()
+        for line in first_lines(
+            [shown(each) for each in document["actions"] if each["action"] == kind], words, all_rows=all_rows
+        )
+    ]
     return Group(
         table_of_rows(_summary(document), headings, groups, cells, all_rows=all_rows),
-        *map(Text, grown),
+        *map(Text, topics),
         *map(Text, ways),
         *map(Text, warnings),
     )
@@ -71,10 +74,39 @@ def table_of(document: dict[str, Any], *, all_rows: bool = False) -> RenderableT
 
 def _grown(action: Row) -> str:
     added, number_of_all = action["added"], action["partitions"]
-    return (
-        f"link {action['link']}: target topic {action['target_topic']}: {added:,} partition{'s' if added > 1 else ''}"
-        f" to add, {number_of_all:,} in all"
+    return f"{_topic(action)}: {added:,} partition{'s' if added > 1 else ''} to add, {number_of_all:,} in all"
+
+
+def _changed(action: Row) -> str:
+    changes = (
+        f"{name} {config_shown(action['before'][name])} -> {config_shown(value)}"
+        for name, value in action["configs"].items()
     )
+    return f"{_topic(action)}: configs to change: {', '.join(changes)}"
+
+
+def _kept(action: Row) -> str:
+    parts = [
+        f"{name}={config_shown(each['target'])}, kept (source: {config_shown(each['source'])})"
+        for name, each in action["drift"].items()
+    ]
+    parts += [
+        f"{name}={value} of the source is not known to its brokers"
+        for name, value in action["unknown"].items()
+    ]
+    return f"{_topic(action)}: {'; '.join(parts)}"
+
+
+def _topic(action: Row) -> str:
+    return f"link {action['link']}: target topic {action['target_topic']}"
+
+
+# What is done to topics, beside that they are created: by its kind, what several are, and a line for each.
+_OF_TOPICS: dict[str, tuple[str, Callable[[Row], str]]] = {
+    "add_partitions": ("topics that grow", _grown),
+    "change_configs": ("topics whose configs change", _changed),
+    "keep_configs": ("topics with configs of their own", _kept),
+}
 
 
 def _summary(document: dict[str, Any]) -> list[str]:

@@ -36,6 +36,9 @@ links:
     # naming: same
     # separator: "."           # between source and topic, with naming: prefix
     # create_topics: true      # false: an operator creates target topics; `heliograph plan` prints the commands
+    # replication_factor: source   # of target topics that are created: as the source topic's, or a number
+    # Configs of target topics are kept in step with their sources'. include, exclude: expressions on their names.
+    # topic_configs: {sync: true, include: [], exclude: [], set: {}}
     # Kafka properties for this link alone: consumer for its source, producer for its target.
     # consumer: {fetch.max.wait.ms: 500}
     # producer: {max.request.size: 1048576}

@@ -12,8 +12,10 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from heliograph.interface.config.built_choice import Only
 from heliograph.interface.config.value_types import (
+    SOURCE,
     ClusterProperties,
     CommasOrList,
+    ConfigValues,
     Flag,
     Interval,
     LaneMemory,
@@ -25,6 +27,7 @@ from heliograph.interface.config.value_types import (
     Pattern,
     Patterns,
     Properties,
+    ReplicationFactor,
     Separator,
     Start,
     Version,
@@ -33,7 +36,7 @@ from heliograph.model.settings import DEFAULT_DISCOVERY_S, DEFAULT_LANE_MEMORY_B
 
 # Keys that the format reserves; they become fields when they work.
 RESERVED = frozenset({"listen"})
-RESERVED_IN_LINKS = frozenset({"on_source_delete", "topic_configs", "replication_factor"})
+RESERVED_IN_LINKS = frozenset({"on_source_delete"})
 
 # How a link copies (model/policy.py). Only what is done today is accepted.
 Offsets = Annotated[str, Only("identical", ("translated",))]
@@ -75,6 +78,15 @@ TopicEntry = Annotated[
 ]
 
 
+class TopicConfigsSection(_Section):
+    """Which configs target topics get, and whether they are kept in step with the source's."""
+
+    sync: Flag = True
+    include: Patterns = []
+    exclude: Patterns = []
+    set: ConfigValues = {}
+
+
 class LinkSection(_Section):
     source: Name
     target: Name
@@ -90,6 +102,8 @@ class LinkSection(_Section):
     timestamps: Timestamps = "stop"
     forward: Forward = "auto"
     create_topics: Flag = True
+    topic_configs: TopicConfigsSection = TopicConfigsSection()
+    replication_factor: ReplicationFactor = Field(default=None, json_schema_extra={"default": SOURCE})
     groups: NoGroups = []
     consumer: LinkProperties = {}
     producer: LinkProperties = {}

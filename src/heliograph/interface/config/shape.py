@@ -15,6 +15,7 @@ from heliograph.interface.config.schema import (
     Document,
     LinkSection,
     SparkSection,
+    TopicConfigsSection,
     TopicSection,
 )
 from heliograph.model.secrets import MASK, is_secret
@@ -29,6 +30,9 @@ _EXPECTED = {
     "string_too_short": "must not be empty",
 }
 _WITHOUT_VALUE = {"missing", "too_short", "string_too_short"}
+
+
+_IN_LINKS: dict[str | int, type[BaseModel]] = {"topics": TopicSection, "topic_configs": TopicConfigsSection}
 
 
 def check_shape(tree: dict[str, Any]) -> tuple[Document | None, list[Problem]]:
@@ -64,7 +68,7 @@ def _section(place: Place) -> type[BaseModel]:
     if len(place) == 1:
         return Document
     if place[0] == "links":
-        return TopicSection if "topics" in place[2:-1] else LinkSection
+        return _IN_LINKS.get(place[2], LinkSection) if len(place) > 3 else LinkSection
     return SparkSection
 
 

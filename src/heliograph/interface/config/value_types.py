@@ -21,6 +21,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from heliograph.cluster.properties import HONOURED, OF_CLUSTER
+from heliograph.controller.topic_config import COUNTED, NEEDED
 from heliograph.model.settings import MIB
 from heliograph.model.start import start_problem
 from heliograph.model.topic_naming import legal_in_topic, naming_problem
@@ -28,6 +29,8 @@ from heliograph.model.topic_patterns import pattern_problem, split_patterns
 
 PROPERTIES_FILE = "properties_file"  # a key of a cluster, among Kafka's
 LANES = range(1, 1_000_000)
+SOURCE = "source"  # as the source topic has it
+REPLICATION_FACTORS = range(1, 32768)  # 16 bits with a sign, in Kafka's requests
 LANE_MEMORY_BYTES = range(8 * MIB, 4096 * MIB + 1)
 
 _SIZE = re.compile(r"(\d{1,12})\s*([KMG]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
@@ -88,6 +91,15 @@ def _lanes(value: Any) -> int | None:
     # So few digits that a number of any length is told and not computed.
     if re.fullmatch(r"[1-9]\d{0,6}", str(value), re.ASCII) is None or int(value) not in LANES:
         raise ValueError(f"{value!r} is neither auto nor a number from {LANES[0]} to {LANES[-1]}")
+    return int(value)
+
+
+def _replication_factor(value: Any) -> int | None:
+    if value == SOURCE:
+        return None
+    if re.fullmatch(r"[1-9]\d{0,4}", str(value), re.ASCII) is None or int(value) not in REPLICATION_FACTORS:
+        last = REPLICATION_FACTORS[-1]
+        raise ValueError(f"{value!r} is neither {SOURCE} nor a number from 1 to {last}")
     return int(value)
 
 
@@ -152,6 +164,18 @@ Lanes = Annotated[
         {"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": LANES[0], "maximum": LANES[-1]}]}
     ),
 ]
+ReplicationFactor = Annotated[
+    int | None,
+    BeforeValidator(_replication_factor),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"const": SOURCE},
+                {"type": "integer", "minimum": 1, "maximum": REPLICATION_FACTORS[-1]},
+            ]
+        }
+    ),
+]
 LaneMemory = Annotated[
     int, BeforeValidator(_size), WithJsonSchema({"type": "string", "pattern": "^[0-9]+ ?[KMG]?B$"})
 ]
@@ -168,6 +192,18 @@ def _properties_schema(*known: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "object", **named, "additionalProperties": _TEXT_SCHEMA})
 
 
+def _config_values(values: dict[str, str]) -> dict[str, str]:
+    for name, value in values.items():
+        if name in NEEDED:
+            raise ValueError(
+                f"{name}: the mirror sets it itself: every record keeps its offset and its time by it"
+            )
+        if name in COUNTED and re.fullmatch(r"[1-9]\d{0,9}", value, re.ASCII) is None:
+            raise ValueError(f"{name}: {value!r} is not a number")
+    return values
+
+
+ConfigValues = Annotated[dict[str, str], AfterValidator(_config_values), _properties_schema()]
 Properties = Annotated[dict[str, str], _properties_schema()]
 LinkProperties = Annotated[
     dict[str, str], _properties_schema(*(name for name in HONOURED if name not in OF_CLUSTER))

@@ -1,0 +1,111 @@
+"""What operators are told of topics' configs while a mirror runs: each thing once, until it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from heliograph.cluster.properties import ClientProperties
+from heliograph.controller.config_refusals import RefusedConfigs, tellings
+from heliograph.controller.config_verdict import Drift, config_shown
+from heliograph.controller.finding import listed
+from heliograph.controller.topic_config import configs_line
+from heliograph.model.clock import time_of_day
+from heliograph.model.events import Event
+from heliograph.model.occurrence import Occurrence
+from heliograph.model.outbox import Outbox
+
+Refused = tuple[str, tuple[object, ...], str]  # link, cause, target topic
+
+
+class ConfigsTold:
+    """Of all links of a run, however often they are taken over."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._drift: dict[tuple[str, str], Mapping[str, Drift]] = {}  # by link and target topic
+        self._refused: set[Refused] = set()
+        self._trouble: dict[str, str] = {}  # by link
+
+    def changed(
+        self,
+        link: str,
+        topics: tuple[str, str],
+        changes: Mapping[str, str | None],
+        before: Mapping[str, str | None],
+    ) -> None:
+        """`topics`: source and target."""
+        shown = ", ".join(
+            f"{name} {config_shown(before[name])} -> {config_shown(value)}" for name, value in changes.items()
+        )
+        words = f"configs follow topic {topics[0]} of the source: {shown}"
+        self._of_topic(Event.CONFIGS_CHANGED, link, topics, words)
+
+    def drift(
+        self,
+        link: str,
+        topics: tuple[str, str],
+        drift: Mapping[str, Drift],
+        servers: str,
+        *,
+        written: bool,
+    ) -> None:
+        """Also when there is none any more. `servers`: how tools get into the target. `written`: a ledger says what
+        the mirror has set."""
+        known = self._drift.get((link, topics[1]), {})
+        if drift == known:
+            return
+        if not drift:
+            del self._drift[link, topics[1]]
+            return
+        self._drift[link, topics[1]] = drift
+        shown = ", ".join(f"{name}={each}" for name, each in drift.items())
+        why = "somebody else has set it" if written else "no ledger says who has set it"
+        words = f"configs differ from the source's, and are kept, because {why}: {shown}"
+        line = configs_line(servers, topics[1], {name: each.source for name, each in drift.items()})
+        leave_out = ", ".join(f'"{name}"' for name in drift)
+        hint = f"to leave them to the target: topic_configs: {{exclude: [{leave_out}]}}; to have them follow: {line}"
+        self._of_topic(Event.CONFIGS_DRIFT, link, topics, words, hint)
+
+    def refused(self, link: str, properties: ClientProperties, refusals: Iterable[RefusedConfigs]) -> None:
+        """`properties`: of the target."""
+        new = [each for each in refusals if (link, each.cause, each.topic) not in self._refused]
+        self._refused |= {(link, each.cause, each.topic) for each in new}
+        for each in tellings(properties, new):
+            words = f"link {link}: {each.message}; records are copied all the same"
+            self._outbox.tell(Event.CONFIGS_REFUSED, words, hint=each.hint, link=link)
+
+    def settled(self, link: str, topics: Collection[str]) -> None:
+        """Nothing of these target topics' configs waits to be changed."""
+        self._refused = {each for each in self._refused if each[0] != link or each[2] not in topics}
+
+    def unread(self, link: str, cluster: str, problems: Mapping[str, str]) -> None:
+        """Configs of these topics of the source, for a while now."""
+        words = (
+            f"link {link}: the configs of topics {listed(problems)} of cluster {cluster!r} cannot be read"
+            f" ({sorted(set(problems.values()))[0]}): if they are changed now, the target's do not follow"
+        )
+        self._outbox.tell(Event.CONFIGS_UNREAD, words, link=link)
+
+    def trouble(self, link: str, message: str | None) -> None:
+        """None: there is none any more."""
+        if message is None:
+            self._trouble.pop(link, None)
+        elif self._trouble.get(link) != message:
+            self._trouble[link] = message
+            words = f"link {link}: configs of topics are not kept in step for now: {message}"
+            self._outbox.tell(Event.CLUSTER_AWAY, words, link=link)
+
+    def _of_topic(
+        self, code: Event, link: str, topics: tuple[str, str], message: str, hint: str | None = None
+    ) -> None:
+        self._outbox.put(
+            Occurrence(
+                at=time_of_day(),
+                code=code,
+                message=f"link {link}: topic {topics[1]}: {message}",
+                hint=hint,
+                link=link,
+                source_topic=topics[0],
+                target_topic=topics[1],
+            )
+        )
