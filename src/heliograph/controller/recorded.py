@@ -38,6 +38,21 @@ class Remirroring:
     configs: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirroredTopic:
+    """Which source topic of which link is mirrored to which target topic, as it is written down; ids are empty where
+    they are not known. `created`: the mirror has created that target topic. `kept`: the source topic was gone, and by
+    its link's config of then the target topic stays."""
+
+    link: str
+    source_topic: str
+    target_topic: str
+    source_topic_id: str
+    target_topic_id: str
+    created: bool
+    kept: bool
+
+
 _OUTCOMES = frozenset(Outcome)
 
 
@@ -198,6 +213,32 @@ class Recorded:
         fields = self._state.fields(self.topic_name(topic, RowKind.TOPIC))
         ids = (source_topic_id, target_topic_id)
         return fields is not None and (fields.get("source_topic_id"), fields.get("target_topic_id")) == ids
+
+    def mirrored(self, link: str) -> list[MirroredTopic]:
+        """All topics that were ever mirrored by a link of this name, as far as they are not forgotten."""
+        names = self._state.names(self.source_cluster_id)
+        topics = [name.target_topic for name in names if name.kind is RowKind.TOPIC]
+        return [known for topic in topics if (known := self.mirrored_to(topic)) and known.link == link]
+
+    def mirrored_to(self, topic: str) -> MirroredTopic | None:
+        """What is mirrored to this target topic, or was."""
+        fields = self._state.fields(self.topic_name(topic, RowKind.TOPIC))
+        if fields is None:
+            return None
+        return MirroredTopic(
+            link=_text(fields, "link"),
+            source_topic=_text(fields, "source_topic"),
+            target_topic=topic,
+            source_topic_id=_text(fields, "source_topic_id"),
+            target_topic_id=_text(fields, "target_topic_id"),
+            created=fields.get("created") is True,
+            kept=fields.get("kept") is True,
+        )
+
+    def created(self, topic: str, target_topic_id: str) -> bool:
+        """Whether the target topic that has this id was created by a mirror."""
+        known = self.mirrored_to(topic)
+        return known is not None and known.created and known.target_topic_id == target_topic_id != ""
 
     def topics_at_first(self, link: str) -> Mapping[str, int] | None:
         """The source's topics and how many partitions they had when the link first ran; None: it never did."""

@@ -229,8 +229,15 @@ def _topic_rows(ledger: LinkLedger, snapshot: LinkSnapshot, todo: Plan) -> list[
     again is refused, and the former one stays written."""
     ids = snapshot.source_topic_ids
     pairs = {copy.spec.partition[1:3] for copy in todo.copies}
+    new = {creation.topic for creation in todo.creations}
     return [
-        ledger.of_topic(target_topic, source_topic, ids[source_topic])
+        ledger.of_topic(
+            target_topic,
+            source_topic,
+            ids[source_topic],
+            created=target_topic in new
+            or ledger.recorded.created(target_topic, ledger.target_id(target_topic)),
+        )
         for source_topic, target_topic in sorted(pairs)
         if not ledger.recorded.is_topic(target_topic, ids[source_topic], ledger.target_id(target_topic))
     ]
