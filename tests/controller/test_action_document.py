@@ -17,6 +17,7 @@ from heliograph.controller.plan import (
     AwaitPartition,
     CleanPartition,
     CreateTopic,
+    DeleteTopic,
     LeavePartition,
     PausePartition,
     Plan,
@@ -50,9 +51,13 @@ LOST = replace(
         next_offset=50,
     ),
 )
+GONE = DeleteTopic(
+    link="sf-to-nyc", topic="sf.clicks", topic_id="id of it", source_topic="clicks", why="it is gone"
+)
 ALL = Plan(
     creations=(CREATED,),
     growths=(AddPartitions(link="sf-to-nyc", topic="orders", there=3, to=7),),
+    deletions=(GONE,),
     copies=(
         COPIED,
         replace(
@@ -79,6 +84,7 @@ ALL = Plan(
 KINDS = [
     "create_topic",
     "add_partitions",
+    "delete_topic",
     "copy_partition",
     "copy_partition",
     "await_partition",
@@ -123,6 +129,19 @@ def test_new_partitions_are_counted_and_so_are_all() -> None:
         "to_do": True,
         "partitions": 7,
         "added": 4,
+    }
+
+
+def test_a_deletion_names_both_topics_and_says_why() -> None:
+    assert encoded(GONE) == {
+        "action": "delete_topic",
+        "link": "sf-to-nyc",
+        "source_topic": "clicks",
+        "target_topic": "sf.clicks",
+        "to_do": True,
+        "topic_id": "id of it",
+        "held": False,
+        "message": "it is gone",
     }
 
 
@@ -207,7 +226,10 @@ def test_filters_choose_partitions_and_what_is_done_to_their_topics() -> None:
     def listed(**filters: Any) -> list[str]:
         return [each["action"] for each in document(**filters)["actions"]]
 
-    assert listed(topics=(TopicFilter(pattern="o.*"),)) == KINDS
+    of_orders = [kind for kind in KINDS if kind != "delete_topic"]
+    assert listed(topics=(TopicFilter(pattern="o.*"),)) == of_orders
+    assert listed(topics=(TopicFilter(pattern="clicks"),)) == ["delete_topic"]
+    assert listed(topics=(TopicFilter(pattern=".*"),)) == KINDS
     assert listed(topics=(TopicFilter(pattern="orders", partitions=frozenset({6})),)) == [
         "create_topic",
         "add_partitions",
@@ -229,12 +251,15 @@ def test_only_topics_decide_what_there_is_to_do_and_what_is_said_of_a_link() -> 
     assert link["topics_to_create"] == 1
     assert sum(each["partitions"] for each in link["summary"]) == 7
     begun = document(
-        replace(ALL, creations=(), growths=()),
+        replace(ALL, creations=(), growths=(), deletions=()),
         topics=(TopicFilter(pattern="orders", partitions=frozenset({1})),),
     )
     assert not begun["to_do"]
     assert begun["links"][0]["summary"] == [{"state": "copying", "partitions": 1, "lag_records": 10}]
     assert not document(topics=(TopicFilter(pattern="others"),))["to_do"]
+    gone = replace(ALL, creations=(), growths=(), copies=(), awaited=(), paused=(), cleaning=(), refusals=())
+    assert document(gone)["to_do"]
+    assert not document(gone, topics=(TopicFilter(pattern="orders"),))["to_do"]
 
 
 @pytest.mark.parametrize("count", [0, 10, 10_000])

@@ -16,6 +16,7 @@ from heliograph.controller.plan import (
     CleanPartition,
     CopyPartition,
     CreateTopic,
+    DeleteTopic,
     LeavePartition,
     PartitionAction,
     PausePartition,
@@ -88,6 +89,7 @@ def test_a_topic_that_is_missing_is_to_be_made_and_its_partitions_begun() -> Non
     [
         (CREATE, True),
         (AddPartitions(link="sf-to-nyc", topic="orders", there=1, to=2), True),
+        (DeleteTopic(link="sf-to-nyc", topic="a", topic_id="i", source_topic="a", why="w"), True),
         (copy(P0), True),
         (copy(P0, next_offset=None), True),
         (copy(P0, goal=None), True),

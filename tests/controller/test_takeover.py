@@ -309,3 +309,19 @@ async def test_a_topic_row_says_whether_its_topic_was_created_by_us_and_a_later_
         assert ledger is not None
         (known,) = ledger.recorded.mirrored(NAME)
         assert (known.source_topic_id, known.created) == (source_id, ours)
+
+
+async def test_a_topic_that_was_written_down_as_kept_and_is_mirrored_again_is_kept_no_more() -> None:
+    story = Story()
+    run = story.run()
+    await run.take()
+    ledger = await run.ledgers.open(NAME)
+    assert ledger is not None
+    row = ledger.of_topic("orders", "orders", "src", {"segment.ms": "77"}, created=True)
+    await ledger.write([row])
+    await ledger.keep(["orders"])
+    assert ledger.recorded.mirrored(NAME)[0].kept
+    await run.take()
+    (known,) = ledger.recorded.mirrored(NAME)
+    assert (known.kept, known.created) == (False, True)
+    assert ledger.recorded.set_by_hand("orders") == {"segment.ms": "77"}

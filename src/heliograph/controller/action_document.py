@@ -16,6 +16,7 @@ from heliograph.controller.plan import (
     CleanPartition,
     CopyPartition,
     CreateTopic,
+    DeleteTopic,
     LeavePartition,
     PartitionAction,
     PausePartition,
@@ -50,6 +51,17 @@ def encode_action(action: Action, policy_of: PolicyOf) -> Document:
                 "to_do": is_to_do(action),
                 "partitions": action.to,
                 "added": action.to - action.there,
+            }
+        case DeleteTopic():
+            return {
+                "action": "delete_topic",
+                "link": action.link,
+                "source_topic": action.source_topic,
+                "target_topic": action.topic,
+                "to_do": is_to_do(action),
+                "topic_id": action.topic_id,
+                "held": action.held,
+                "message": action.why,
             }
         case CopyPartition():
             return {

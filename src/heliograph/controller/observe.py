@@ -41,7 +41,8 @@ async def observe(
     ]
     matched.sort(key=lambda topic: topic.name)
     target_names = {link.target_topic(topic.name) for topic in matched}
-    target_metadata = await _existing(target, target_names)
+    all_of_target = await target.read_metadata(None)
+    target_metadata = _existing(all_of_target, target_names)
     await _learn(source, [t.name for t in matched])
     await _learn(target, target_metadata.topics)
     source_configs, target_configs = await asyncio.gather(
@@ -61,6 +62,7 @@ async def observe(
         target_defaults=target_defaults,
         flight_s=flight_s(target.properties),
         source_topics={t.name: t.partitions for t in source_metadata.topics.values() if not t.internal},
+        target_topic_ids={t.name: t.topic_id for t in all_of_target.topics.values()},
         target_servers=tool_servers(target.properties),
         sources=tuple(
             SourceTopic(
@@ -84,8 +86,7 @@ async def observe(
     )
 
 
-async def _existing(client: ClusterClient, names: set[str]) -> ClusterMetadata:
-    metadata = await client.read_metadata(None)
+def _existing(metadata: ClusterMetadata, names: set[str]) -> ClusterMetadata:
     found = {name: topic for name, topic in metadata.topics.items() if name in names}
     return ClusterMetadata(
         cluster_id=metadata.cluster_id,

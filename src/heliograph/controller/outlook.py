@@ -14,6 +14,7 @@ from heliograph.controller.plan import (
     CleanPartition,
     CopyPartition,
     CreateTopic,
+    DeleteTopic,
     LeavePartition,
     PartitionAction,
     PausePartition,
@@ -26,7 +27,9 @@ from heliograph.model.states import PartitionState
 def is_to_do(action: Action) -> bool:
     """Whether something on the target is not as this run would leave it, or waits for an operator."""
     match action:
-        case CreateTopic() | AddPartitions() | RefusePartition() | AwaitPartition() | CleanPartition():
+        case CreateTopic() | AddPartitions() | DeleteTopic():
+            return True
+        case RefusePartition() | AwaitPartition() | CleanPartition():
             return True
         case CopyPartition():
             return not _has_begun(action)

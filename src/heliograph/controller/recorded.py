@@ -7,7 +7,7 @@ nothing. A row may have been written by another version: what it leaves out is r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -214,10 +214,15 @@ class Recorded:
         ids = (source_topic_id, target_topic_id)
         return fields is not None and (fields.get("source_topic_id"), fields.get("target_topic_id")) == ids
 
-    def mirrored(self, link: str) -> list[MirroredTopic]:
-        """All topics that were ever mirrored by a link of this name, as far as they are not forgotten."""
+    def mirrored(
+        self, link: str, meant: Callable[[str], bool] = lambda _target_topic: True
+    ) -> list[MirroredTopic]:
+        """All topics that were ever mirrored by a link of this name to the target topics that are meant, as far as they
+        are not forgotten."""
         names = self._state.names(self.source_cluster_id)
-        topics = [name.target_topic for name in names if name.kind is RowKind.TOPIC]
+        topics = [
+            name.target_topic for name in names if name.kind is RowKind.TOPIC and meant(name.target_topic)
+        ]
         return [known for topic in topics if (known := self.mirrored_to(topic)) and known.link == link]
 
     def mirrored_to(self, topic: str) -> MirroredTopic | None:
@@ -234,6 +239,24 @@ class Recorded:
             created=fields.get("created") is True,
             kept=fields.get("kept") is True,
         )
+
+    def stops(self, topics: Collection[str]) -> dict[TopicPartition, RecordedStop]:
+        """Of all partitions of these target topics, as they were when they were last mirrored to."""
+        wheres = [
+            TopicPartition(name.target_topic, name.partition)
+            for name in self._state.names(self.source_cluster_id)
+            if name.kind is RowKind.STOP and name.target_topic in topics
+        ]
+        return {where: stop for where in wheres if (stop := self.stop(where, "")) is not None}
+
+    def pauses(self, topics: Collection[str]) -> dict[TopicPartition, Command]:
+        """The same of what operators have paused."""
+        wheres = {
+            TopicPartition(each.subject.target_topic, each.subject.partition)
+            for each in self._commands.about(self.source_cluster_id)
+            if each.subject.target_topic in topics
+        }
+        return {where: pause for where in wheres if (pause := self.pause(where, "")) is not None}
 
     def created(self, topic: str, target_topic_id: str) -> bool:
         """Whether the target topic that has this id was created by a mirror."""

@@ -53,6 +53,11 @@ def partitions_line(servers: str, topic: str, partitions: int) -> str:
     return " ".join([*line, "--partitions", str(partitions)])
 
 
+def deletion_line(servers: str, topic: str) -> str:
+    """The command by which an operator deletes it."""
+    return f"kafka-topics.sh --bootstrap-server {servers} --delete --topic {quote(topic)}"
+
+
 def shape_target(
     *,
     topic: str,

@@ -51,6 +51,8 @@ class Event(StrEnum):
     TOPIC_BUILT = "topic_built"
     TOPIC_MISSING = "topic_missing"
     TOPIC_GONE = "topic_gone"
+    TOPIC_DELETED = "topic_deleted"
+    DELETION_HELD = "deletion_held"
     PARTITIONS_ADDED = "partitions_added"
     CLUSTER_AWAY = "cluster_away"
     ACCESS_REFUSED = "access_refused"

@@ -61,9 +61,15 @@ def table_of(document: dict[str, Any], *, all_rows: bool = False) -> RenderableT
         "topics that grow",
         all_rows=all_rows,
     )
+    deleted = first_lines(
+        [_deleted(each) for each in document["actions"] if each["action"] == "delete_topic"],
+        "topics to delete",
+        all_rows=all_rows,
+    )
     return Group(
         table_of_rows(_summary(document), headings, groups, cells, all_rows=all_rows),
         *map(Text, grown),
+        *map(Text, deleted),
         *map(Text, ways),
         *map(Text, warnings),
     )
@@ -75,6 +81,11 @@ def _grown(action: Row) -> str:
         f"link {action['link']}: target topic {action['target_topic']}: {added:,} partition{'s' if added > 1 else ''}"
         f" to add, {number_of_all:,} in all"
     )
+
+
+def _deleted(action: Row) -> str:
+    becomes = "stays for now" if action["held"] else "is to be deleted"
+    return f"link {action['link']}: target topic {action['target_topic']} {becomes}: {action['message']}"
 
 
 def _summary(document: dict[str, Any]) -> list[str]:

@@ -36,6 +36,7 @@ links:
     # naming: same
     # separator: "."           # between source and topic, with naming: prefix
     # create_topics: true      # false: an operator creates target topics; `heliograph plan` prints the commands
+    # on_source_delete: keep   # delete: a target topic is deleted with its source topic, under many conditions
     # Kafka properties for this link alone: consumer for its source, producer for its target.
     # consumer: {fetch.max.wait.ms: 500}
     # producer: {max.request.size: 1048576}
