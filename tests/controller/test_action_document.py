@@ -19,6 +19,7 @@ from heliograph.controller.plan import (
     ChangeConfigs,
     CleanPartition,
     CreateTopic,
+    DeleteTopic,
     KeepConfigs,
     LeavePartition,
     PausePartition,
@@ -53,6 +54,9 @@ LOST = replace(
         next_offset=50,
     ),
 )
+GONE = DeleteTopic(
+    link="sf-to-nyc", topic="sf.clicks", topic_id="id of it", source_topic="clicks", why="it is gone"
+)
 ALL = Plan(
     creations=(CREATED,),
     growths=(AddPartitions(link="sf-to-nyc", topic="orders", there=3, to=7),),
@@ -72,6 +76,7 @@ ALL = Plan(
             unknown={"message.format.version": "2.8"},
         ),
     ),
+    deletions=(GONE,),
     copies=(
         COPIED,
         replace(
@@ -100,6 +105,7 @@ KINDS = [
     "add_partitions",
     "change_configs",
     "keep_configs",
+    "delete_topic",
     "copy_partition",
     "copy_partition",
     "await_partition",
@@ -162,6 +168,19 @@ def test_configs_that_change_say_from_what_to_what_and_those_that_are_kept_what_
         "to_do": False,
         "drift": {"flush.ms": {"source": "1", "target": "2"}},
         "unknown": {"message.format.version": "2.8"},
+    }
+
+
+def test_a_deletion_names_both_topics_and_says_why() -> None:
+    assert encoded(GONE) == {
+        "action": "delete_topic",
+        "link": "sf-to-nyc",
+        "source_topic": "clicks",
+        "target_topic": "sf.clicks",
+        "to_do": True,
+        "topic_id": "id of it",
+        "held": False,
+        "message": "it is gone",
     }
 
 
@@ -248,6 +267,10 @@ def test_filters_choose_partitions_and_what_is_done_to_their_topics() -> None:
 
     assert listed(topics=(TopicFilter(pattern="o.*"),)) == KINDS
     of_topic = KINDS[:4]
+    of_orders = [kind for kind in KINDS if kind != "delete_topic"]
+    assert listed(topics=(TopicFilter(pattern="o.*"),)) == of_orders
+    assert listed(topics=(TopicFilter(pattern="clicks"),)) == ["delete_topic"]
+    assert listed(topics=(TopicFilter(pattern=".*"),)) == KINDS
     assert listed(topics=(TopicFilter(pattern="orders", partitions=frozenset({6})),)) == [
         *of_topic,
         "refuse_partition",
@@ -268,12 +291,15 @@ def test_only_topics_decide_what_there_is_to_do_and_what_is_said_of_a_link() -> 
     assert link["topics_to_create"] == 1
     assert sum(each["partitions"] for each in link["summary"]) == 7
     begun = document(
-        replace(ALL, creations=(), growths=(), config_changes=()),
+        replace(ALL, creations=(), growths=(), config_changes=(), deletions=()),
         topics=(TopicFilter(pattern="orders", partitions=frozenset({1})),),
     )
     assert not begun["to_do"]
     assert begun["links"][0]["summary"] == [{"state": "copying", "partitions": 1, "lag_records": 10}]
     assert not document(topics=(TopicFilter(pattern="others"),))["to_do"]
+    gone = replace(ALL, creations=(), growths=(), copies=(), awaited=(), paused=(), cleaning=(), refusals=())
+    assert document(gone)["to_do"]
+    assert not document(gone, topics=(TopicFilter(pattern="orders"),))["to_do"]
 
 
 @pytest.mark.parametrize("count", [0, 10, 10_000])

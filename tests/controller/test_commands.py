@@ -210,6 +210,7 @@ async def test_a_topic_is_deleted_by_its_id_created_as_it_was_and_copied_anew() 
         assert recorded.stop(TopicPartition("orders", 1), SECOND) is None
         assert recorded.is_topic("orders", scene.topic.source_topic_id, SECOND)
         assert recorded.followed("orders").values == {"min.insync.replicas": "1"}
+        assert recorded.created("orders", SECOND)
         assert not recorded.to_remirror("orders")
         assert scene.ledger.term_of("orders") > before
         assert finals(scene) == [("remirror 0", "applied")]

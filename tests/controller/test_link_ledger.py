@@ -32,6 +32,7 @@ from .observed import LINK, SF_ID, partition, refusal, source_sight, source_topi
 
 ORDERS = TopicPartition("orders", 0)
 HERE, BEFORE = "id of the topic", "id of the one before"
+STOP = refusal(partition()).why
 
 
 @pytest.fixture(autouse=True)
@@ -124,6 +125,52 @@ def test_what_another_version_writes_otherwise_is_nothing_that_the_mirror_has_se
         setting={"b": (None,)}
     )
     assert read_followed({"followed": {"a": 1, "b": "2"}}) == Followed(values={"b": "2"})
+
+
+# -- topics that are gone at the source
+
+
+async def test_a_topic_row_says_whether_the_mirror_has_created_the_target_topic_that_is_there() -> None:
+    ledger = await opened()
+    await ledger.write([ledger.of_topic("orders", "orders", "src", created=True)])
+    await ledger.write([ledger.of_topic("clicks", "clicks", "other")])
+    assert ledger.recorded.created("orders", HERE)
+    assert not ledger.recorded.created("orders", "id of a later one")
+    assert not ledger.recorded.created("clicks", HERE)
+    assert not ledger.recorded.created("nothing", "")
+    known = {each.source_topic: each for each in ledger.recorded.mirrored(LINK.name)}
+    assert {name: each.created for name, each in known.items()} == {"orders": True, "clicks": False}
+    assert (known["orders"].source_topic_id, known["orders"].target_topic_id) == ("src", HERE)
+    assert ledger.recorded.mirrored("another link") == []
+
+
+async def test_that_a_topic_is_kept_is_written_under_the_term_of_its_row_whoever_has_taken_it() -> None:
+    ledger = await opened()
+    await ledger.take_over(["orders"], 4)
+    await ledger.write([ledger.of_topic("orders", "orders", "src", created=True)])
+    later = LinkLedger(ledger.ledger, LINK.name, SF_ID, lambda _topic: HERE)  # of a run that never took it
+    await later.keep(["orders", "nothing"])
+    (known,) = later.recorded.mirrored(LINK.name)
+    assert (known.created, known.kept, known.source_topic_id) == (True, True, "src")
+    assert later.recorded.term_above({"orders"}) == 4
+
+
+async def test_nothing_is_known_any_more_of_a_topic_that_is_forgotten_but_what_was_answered() -> None:
+    logs = MemoryLogs()
+    ledger = await opened(logs)
+    await ledger.take_over(["orders", "clicks"], 4)
+    await ledger.write([ledger.of_topic(name, name, "src", created=True) for name in ("orders", "clicks")])
+    await ledger.write([ledger.of_loss(ORDERS, (0, 5), "ann"), ledger.of_stop(partition(), STOP)])
+    await commanded(ledger, command())
+    await ledger.write([ledger.of_answer(command(), Outcome.APPLIED, "paused")])
+    ledger.record([ledger.of_gaps(ORDERS)])
+    await LinkLedger(ledger.ledger, LINK.name, SF_ID, lambda _topic: HERE).forget("clicks")
+    await ledger.forget("orders")
+    again = await opened(logs)
+    assert [name.kind for name in again.recorded.rows_of("orders")] == [RowKind.ANSWER]
+    assert again.recorded.rows_of("clicks") == []
+    assert again.recorded.accepted_loss(ORDERS, "") is None
+    assert not again.recorded.unanswered(command())
 
 
 # -- which stops are written

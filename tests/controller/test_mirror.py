@@ -31,8 +31,10 @@ from heliograph.model.errors import (
     PartitionStop,
 )
 from heliograph.model.events import Event, Trouble
+from heliograph.model.ledger import LEDGER_TOPIC, WHOLE_TOPIC, Row, RowKind, RowName, encode_row
 from heliograph.model.occurrence import of_stop, of_trouble
 from heliograph.model.partition import MirrorPartition
+from heliograph.model.policy import DEFAULT_POLICY, OnSourceDelete
 from heliograph.model.settings import Caution, Settings, SparkSettings
 from heliograph.model.states import PartitionState, StopReason
 
@@ -355,6 +357,22 @@ async def test_a_topic_that_is_missing_neither_holds_up_others_nor_the_end_of_a_
     assert told.target_topic == "payments"
     assert told.hint is not None
     assert told.hint.startswith("kafka-topics.sh --bootstrap-server nyc:9092 --create --topic payments ")
+
+
+async def test_a_run_that_has_nothing_but_a_topic_to_delete_is_elected_for_that() -> None:
+    deleting = replace(LINK, policy=replace(DEFAULT_POLICY, on_source_delete=OnSourceDelete.DELETE))
+    gone = replace(snapshot(link=deleting), target_topic_ids={"orders": "id of orders"})
+    clusters = FakeClusters(gone)
+    name = RowName(source_cluster_id=SF_ID, target_topic="orders", partition=WHOLE_TOPIC, kind=RowKind.TOPIC)
+    ids = {"source_topic_id": "source id", "target_topic_id": "id of orders"}
+    fields = {"link": LINK.name, "source_topic": "orders", **ids, "created": True}
+    await (await clusters.logs.open(LEDGER_TOPIC)).append([encode_row(Row(name=name, term=1, fields=fields))])
+    mirror = mirror_of(clusters, settings=SHORTLY)
+    running = asyncio.create_task(mirror.run())
+    await until(lambda: mirror.phase == "copying")
+    assert mirror._active.keys() == {LINK.name}
+    mirror.stop()
+    await running
 
 
 def test_a_cluster_that_cannot_be_read_at_the_start_ends_the_run() -> None:

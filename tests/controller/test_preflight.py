@@ -29,7 +29,7 @@ from heliograph.model.fill_way import FillWay
 from heliograph.model.ledger import COMMANDS_TOPIC, EVENTS_TOPIC, LEDGER_TOPIC, OWN_TOPICS
 from heliograph.model.link import Link
 from heliograph.model.partition import TopicPartition
-from heliograph.model.policy import DEFAULT_POLICY, OnLoss, TopicPolicy
+from heliograph.model.policy import DEFAULT_POLICY, OnLoss, OnSourceDelete, TopicPolicy
 from heliograph.model.states import StopReason
 from heliograph.wire.api_keys import ApiKey
 from heliograph.wire.error_codes import ErrorCode
@@ -254,6 +254,22 @@ def clusters(*topics: str, brokers: int = 1) -> tuple[FakeCluster, FakeCluster]:
 
 def test_where_nothing_is_missing_nothing_is_found() -> None:
     assert check(*clusters("orders", "payments", brokers=3)) == ()
+
+
+@pytest.mark.parametrize("highest", [9, 11, 12])
+def test_a_source_that_cannot_be_asked_for_topic_ids_is_told_where_topics_are_to_be_deleted(
+    highest: int,
+) -> None:
+    source, target = clusters(brokers=3)
+    source.versions = {**source.versions, ApiKey.METADATA: (0, highest)}
+    assert check(source, target) == ()
+    deleting = replace(DEFAULT_POLICY, on_source_delete=OnSourceDelete.DELETE)
+    found = check(source, target, link=replace(LINK, policy=deleting))
+    assert len(found) == (1 if highest < 12 else 0)
+    for each in found:
+        assert each.severity is Severity.WARNING
+        assert "on_source_delete: delete has no effect" in each.message
+        assert each.hint == "set on_source_delete: keep for link sf-to-nyc"
 
 
 @pytest.mark.parametrize("right", [Right.READ, Right.DESCRIBE_CONFIGS])

@@ -19,6 +19,7 @@ from heliograph.controller.link_ledgers import LinkLedgers
 from heliograph.controller.plan import HeldBy, Plan
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.controller.takeover import BARRIER, Ready, Takeover
+from heliograph.controller.topic_config import FORCED
 from heliograph.model.errors import BrokerRefused, ClusterUnreachable, Disconnected
 from heliograph.model.events import Event, Severity
 from heliograph.model.ledger import LEDGER_TOPIC, RowKind, decode_row
@@ -319,3 +320,41 @@ async def test_rows_of_the_former_holder_are_carried_on_and_those_that_come_late
     await ledger.ledger.write([replace(ledger.of_loss(ORDERS, (0, 5), "ann"), term=1)])
     assert ledger.recorded.accepted_loss(ORDERS, "id of orders") is None
     assert RowKind.GAPS in {name.kind for name in ledger.recorded.rows_of("orders")}
+
+
+@pytest.mark.parametrize("ours", [True, False])
+async def test_a_topic_row_says_whether_its_topic_was_created_by_us_and_a_later_run_says_the_same(
+    monkeypatch: pytest.MonkeyPatch, ours: bool
+) -> None:
+    async def made(*_: object) -> Made:
+        return Made(new=ours)
+
+    monkeypatch.setattr(making, "create", made)
+    missing = snapshot(source_topic(sights=[source_sight(0, 9)], topic_id="src"))
+    # The source topic was made again before anything was copied: the row is written anew, of the same target topic.
+    empty = source_topic(sights=[mirrored_sight(source_end=9, target_end=0)], topic_id="second")
+    there = snapshot(empty, targets=[target_topic(topic_id="id of orders", own=FORCED)])
+    story = Story(missing, there)
+    run = story.run()
+    for source_id in ("src", "second"):
+        await run.take()
+        ledger = await run.ledgers.open(NAME)
+        assert ledger is not None
+        (known,) = ledger.recorded.mirrored(NAME)
+        assert (known.source_topic_id, known.created) == (source_id, ours)
+
+
+async def test_a_topic_that_was_written_down_as_kept_and_is_mirrored_again_is_kept_no_more() -> None:
+    story = Story()
+    run = story.run()
+    await run.take()
+    ledger = await run.ledgers.open(NAME)
+    assert ledger is not None
+    row = ledger.of_topic("orders", "orders", "src", {"segment.ms": "77"}, created=True)
+    await ledger.write([row])
+    await ledger.keep(["orders"])
+    assert ledger.recorded.mirrored(NAME)[0].kept
+    await run.take()
+    (known,) = ledger.recorded.mirrored(NAME)
+    assert (known.kept, known.created) == (False, True)
+    assert ledger.recorded.set_by_hand("orders") == {"segment.ms": "77"}

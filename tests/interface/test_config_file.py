@@ -136,7 +136,6 @@ def test_lanes_are_bounded_and_the_bounds_are_told(lanes: str) -> None:
         ("offsets", "translated"),
         ("forward", "local"),
         ("groups", "[a]"),
-        ("on_source_delete", "delete"),
     ],
 )
 def test_what_is_not_built_is_refused_and_says_so(key: str, value: str) -> None:
@@ -221,8 +220,10 @@ def link_with(topics: str, keys: str = "") -> str:
     return CLUSTERS + f"\nlinks: {{l: {{source: sf, target: nyc, topics: {topics}{keys}}}}}"
 
 
-@pytest.mark.parametrize(("key", "value"), [("oversize", "skip"), ("timestamps", "clamp")])
-def test_a_link_and_a_topic_may_say_what_becomes_of_records_that_the_target_refuses(
+@pytest.mark.parametrize(
+    ("key", "value"), [("oversize", "skip"), ("timestamps", "clamp"), ("on_source_delete", "delete")]
+)
+def test_a_link_and_a_topic_may_say_what_becomes_of_records_that_the_target_refuses_and_of_gone_topics(
     key: str, value: str
 ) -> None:
     (link,) = load(

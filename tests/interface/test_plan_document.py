@@ -10,7 +10,7 @@ from rich.console import Console
 
 from heliograph.cluster.grants import Right
 from heliograph.controller.gap_filling import GapFilling, GapWay
-from heliograph.controller.plan import plan
+from heliograph.controller.plan import DeleteTopic, plan
 from heliograph.controller.plan_document import plan_document
 from heliograph.interface.cli.plan_table import table_of
 from heliograph.model.events import Event
@@ -142,3 +142,13 @@ def test_what_the_config_protects_too_little_comes_first_among_the_warnings() ->
     planned = replace(plan([snapshot(source_topic())]), warnings=("another",))
     document = plan_document(planned, [LINK], {LINK.name: BY_MARKERS}, [caution])
     assert document["warnings"] == ["hosts are not checked (hint: check them)", "another"]
+
+
+def test_the_table_has_a_line_for_every_topic_that_is_to_be_deleted_or_held() -> None:
+    gone = DeleteTopic(link=LINK.name, topic="a", topic_id="i", source_topic="a", why="it is gone")
+    held = replace(gone, topic="b", source_topic="b", why="too many are gone", held=True)
+    planned = replace(plan([snapshot()]), deletions=(gone, held))
+    text = table_text(plan_document(planned, [LINK], {LINK.name: BY_MARKERS}))
+    assert "link sf-to-nyc: target topic a is to be deleted: it is gone" in text
+    assert "link sf-to-nyc: target topic b stays for now: too many are gone" in text
+    assert "nothing to create" not in text

@@ -112,6 +112,18 @@ def test_what_is_under_the_own_term_already_is_not_written_again() -> None:
     assert state.carried_on([NAME], term=9) == [row(5, None)]
 
 
+def test_what_is_removed_is_gone_under_every_term_and_a_topics_own_row_last() -> None:
+    topic = RowName(source_cluster_id="sf", target_topic="orders", partition=WHOLE_TOPIC, kind=RowKind.TOPIC)
+    state = taken(Row(name=topic, term=5, fields={}), row(5, {"code": "lost"}), row(4, {"code": "older"}))
+
+    removed = state.removed([topic, NAME])
+
+    assert removed == [row(4, None), row(5, None), Row(name=topic, term=5, fields=None)]
+    for each in removed:
+        state.put(each)
+    assert list(state.names("sf")) == []
+
+
 def test_a_removed_row_is_gone() -> None:
     state = taken(row(5, {"code": "lost"}), row(5, None))
 

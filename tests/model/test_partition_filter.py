@@ -46,8 +46,14 @@ def test_partitions_are_those_of_one_of_the_topics_that_are_asked_for() -> None:
     assert not shown.is_empty
 
 
+def test_a_topic_without_partitions_is_asked_for_by_its_name() -> None:
+    shown = PartitionFilter(topics=(TopicFilter(pattern="orders", partitions=frozenset({0})),))
+    assert [shown.means_topic(name) for name in ("orders", "others")] == [True, False]
+
+
 def test_what_is_empty_keeps_all() -> None:
     assert EVERY_PARTITION.is_empty
+    assert EVERY_PARTITION.means_topic("orders")
     assert keeps(EVERY_PARTITION, PartitionState.UNKNOWN, None)
 
 

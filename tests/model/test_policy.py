@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.model.link import Link
-from heliograph.model.policy import DEFAULT_POLICY, Isolation, LinkPolicy, OnLoss, TopicPolicy
+from heliograph.model.policy import (
+    DEFAULT_POLICY,
+    Isolation,
+    LinkPolicy,
+    OnLoss,
+    OnSourceDelete,
+    TopicPolicy,
+)
 
 policies = st.builds(LinkPolicy)
 SKIPPING = replace(DEFAULT_POLICY, on_loss=OnLoss.CONTINUE)
@@ -49,6 +56,14 @@ def test_the_first_entry_that_matches_decides() -> None:
     assert link_of(narrow, wide).policy_of("orders.eu") == SKIPPING
     assert link_of(narrow, wide).policy_of("orders.us") == DEFAULT_POLICY
     assert link_of(wide, narrow).policy_of("orders.eu") == DEFAULT_POLICY
+
+
+def test_a_link_deletes_if_one_of_its_topics_is_to_be_deleted_with_its_source() -> None:
+    deleting = replace(DEFAULT_POLICY, on_source_delete=OnSourceDelete.DELETE)
+    keeping, entry = link_of(), TopicPolicy(match="orders", policy=deleting)
+    assert not keeping.deletes
+    assert replace(keeping, policy=deleting).deletes
+    assert link_of(TopicPolicy(match="clicks", policy=DEFAULT_POLICY), entry).deletes
 
 
 def test_an_entry_matches_the_whole_name() -> None:

@@ -17,6 +17,7 @@ from heliograph.controller.plan import (
     CleanPartition,
     CopyPartition,
     CreateTopic,
+    DeleteTopic,
     KeepConfigs,
     LeavePartition,
     PartitionAction,
@@ -73,6 +74,17 @@ def encode_action(action: Action, policy_of: PolicyOf) -> Document:
                     for name, each in action.drift.items()
                 },
                 "unknown": dict(action.unknown),
+            }
+        case DeleteTopic():
+            return {
+                "action": "delete_topic",
+                "link": action.link,
+                "source_topic": action.source_topic,
+                "target_topic": action.topic,
+                "to_do": is_to_do(action),
+                "topic_id": action.topic_id,
+                "held": action.held,
+                "message": action.why,
             }
         case CopyPartition():
             return {

@@ -2,7 +2,7 @@
 what has changed is acted upon, topic by topic. No partition is touched that is not concerned.
 
     look: metadata of both clusters ─▶ changes (pure) ─┬─▶ planned anew: observed, created, given to lanes
-            ▲                                          └─▶ let go
+            ▲                                          └─▶ let go ─▶ deleted, perhaps (topic_deletions.py)
             └── every discovery_interval
 
     beside it: its topics' configs are kept in step (configs_in_step.py)
@@ -25,6 +25,7 @@ from heliograph.controller.half_built import half_built
 from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.plan_told import PlanTold
 from heliograph.controller.restart import Restart
+from heliograph.controller.topic_deletions import TopicDeletions
 from heliograph.controller.topic_turns import TopicTurns
 from heliograph.model.clock import Clock, clock_of_waits, time_of_day
 from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed
@@ -32,6 +33,7 @@ from heliograph.model.events import Event
 from heliograph.model.occurrence import Occurrence
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition
+from heliograph.model.policy import OnSourceDelete
 
 # What waits for an operator, or for something that metadata does not show, is planned anew this often: it costs a few
 # requests for each topic.
@@ -59,6 +61,7 @@ class ActiveLink:
         *,
         interval_s: float,
         clock: Clock = clock_of_waits,
+        make_deletions: Callable[..., TopicDeletions] = TopicDeletions,
     ) -> None:
         self._name = link
         self._link = clusters.link(link)
@@ -75,31 +78,34 @@ class ActiveLink:
         self._interval_s = interval_s
         self._clock = clock
         self._absences = Absences()
+        self._deletions = make_deletions(link, clusters, roles, board, turns, outbox, clock=clock)
         self._again_at = clock() + AGAIN_S
         self._trouble: str | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._follow())
-        self._task.add_done_callback(_report)
+        # Apart, so that nothing new waits for a topic that is being deleted.
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(each) for each in (self._follow(), self._deletions.follow())]
+        for task in self._tasks:
+            task.add_done_callback(_report)
         self._configs.start()
 
     def stop(self) -> None:
         """What is under way is dropped: the next holder of the link finds it again."""
         self._configs.stop()
-        if self._task is not None:
-            self._task.cancel()
+        for task in self._tasks:
+            task.cancel()
 
     async def aclose(self) -> None:
         self.stop()
         await self._configs.aclose()
-        if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _follow(self) -> None:
         while True:
-            wait_s = min(self._interval_s, CONFIRM_S) if self._absences.pending else self._interval_s
-            await asyncio.sleep(wait_s)
+            soon = self._absences.pending or self._deletions.pending
+            await asyncio.sleep(min(self._interval_s, CONFIRM_S) if soon else self._interval_s)
             try:
                 await self._look()
             except (ClusterUnreachable, RequestFailed, ProtocolError) as problem:
@@ -117,6 +123,7 @@ class ActiveLink:
         gone = self._free(self._absences.confirmed(found.gone))
         if gone:
             await self._let_go(await self._clusters.unknown_topics(self._name, gone))
+        self._deletions.see(source, target)
         wanted = self._free(found.plan)
         for first in range(0, len(wanted), TOPICS_AT_ONCE):
             await self._plan(wanted[first : first + TOPICS_AT_ONCE])
@@ -154,6 +161,7 @@ class ActiveLink:
                 async with self._builds.left_alone(self._name, target_topic):
                     await self._restart.let_go(keys)
                 self._roles.let_go(self._name, keys)
+            self._deletions.let_go(topic)
             self._tell_gone(keys[0])
             if half:
                 servers = tool_servers(self._clusters.target(self._name).properties)
@@ -161,12 +169,14 @@ class ActiveLink:
                 self._outbox.tell(Event.PLAN_WARNING, words, link=self._name)
 
     def _tell_gone(self, key: MirrorPartition) -> None:
+        deletes = self._link.policy_of(key.source_topic).on_source_delete is OnSourceDelete.DELETE
+        becomes = "is deleted, too, once that is certain" if deletes else "keeps what was copied"
         self._outbox.put(
             Occurrence(
                 at=time_of_day(),
                 code=Event.TOPIC_GONE,
                 message=f"link {key.link}: cluster {self._link.source!r} has no topic {key.source_topic} any more;"
-                f" topic {key.target_topic} keeps what was copied",
+                f" topic {key.target_topic} {becomes}",
                 link=key.link,
                 source_topic=key.source_topic,
                 target_topic=key.target_topic,

@@ -16,9 +16,9 @@ async def warn_of_half_built(client: ClusterClient, seen: LinkSnapshot, recorded
     """Of a link that was observed as a whole; by the ledger."""
     link = seen.link.name
     gone = {
-        target: source
-        for target, source in recorded.mirrors(link).items()
-        if source not in seen.source_topics
+        each.target_topic: each.source_topic
+        for each in recorded.mirrored(link)
+        if each.source_topic not in seen.source_topics
     }
     if not gone:
         return []

@@ -121,9 +121,11 @@ class LinkLedger:
         source_topic_id: str,
         by_hand: Mapping[str, str] | None = None,
         followed: Followed = NONE_FOLLOWED,
+        *,
+        created: bool = False,
     ) -> Row:
         """`by_hand`: configs that somebody has set on it, and that it gets when it is built. `followed`: those that it
-        was created with."""
+        was created with. `created`: the mirror has created the target topic that is there now."""
         fields: dict[str, Any] = {
             "link": self._link,
             "source_topic": source_topic,
@@ -132,6 +134,7 @@ class LinkLedger:
             "since": _now(),
             **({"configs": dict(by_hand)} if by_hand else {}),
             **followed.fields(),
+            **({"created": True} if created else {}),
         }
         return self.row(TopicPartition(target_topic, WHOLE_TOPIC), RowKind.TOPIC, fields)
 
@@ -191,6 +194,27 @@ class LinkLedger:
         """What removes the row, if there is one."""
         known = self.ledger.state.fields(self.recorded.name(where, kind))
         return [] if known is None else [self.row(where, kind, None)]
+
+    # -- topics that are gone at the source
+
+    # No term was taken for those that were gone before the run began, and none is needed: only what is known is
+    # replaced or removed, each row under its own term. Whoever took the topic over later has rows of a higher one.
+
+    async def keep(self, topics: Iterable[str]) -> None:
+        """Write down that these target topics stay although their source topics are gone."""
+        state, rows = self.ledger.state, []
+        for topic in topics:
+            name = self.recorded.topic_name(topic, RowKind.TOPIC)
+            if (fields := state.fields(name)) is not None:
+                rows.append(Row(name=name, term=state.term(name), fields={**fields, "kept": True}))
+        await self.ledger.write(rows)
+
+    async def forget(self, topic: str) -> None:
+        """Remove what is written down about a target topic that is deleted: nothing of it is to be taken for the next
+        one of its name. Answers to commands stay, so that no command is carried out twice."""
+        await self.flush(APPEND_LIMIT_S)
+        names = [name for name in self.recorded.rows_of(topic) if name.kind is not RowKind.ANSWER]
+        await self.ledger.write(self.ledger.state.removed(names))
 
     # -- writing
 

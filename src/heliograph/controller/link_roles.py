@@ -144,6 +144,11 @@ class LinkRoles:
         """Nobody else can hold it at this moment: it is prepared, and the lease lasts."""
         return self.grants().get(link, 0.0) > 0.0
 
+    def holds_topic(self, link: str, target_topic: str) -> bool:
+        """The same of one target topic of the link."""
+        term = self._terms.get(link)
+        return term is not None and term.held_by(link, target_topic) is None and self.holds(link)
+
     @property
     def standing_by(self) -> bool:
         return any(isinstance(role, Standby) for role in self.roles.values())

@@ -86,7 +86,7 @@ MirrorEvent = LaneEvent | RoleEvent
 
 
 def _has_work(todo: Plan) -> bool:
-    return bool(todo.copies or todo.refusals or todo.paused or todo.cleaning)
+    return bool(todo.copies or todo.refusals or todo.paused or todo.cleaning or todo.deletions)
 
 
 class Mirror:
@@ -208,7 +208,8 @@ class Mirror:
         self._told.refused(todo.refusals)
         if self._stop.is_set():
             return
-        waits = bool(todo.paused) and not self._until_caught_up  # until an operator resumes them
+        # Until an operator resumes them, or until it is certain that they are to be deleted.
+        waits = bool(todo.paused or todo.deletions) and not self._until_caught_up
         wanted = bool(todo.copies or todo.cleaning) or waits or self._is_anything_wanted(todo)
         self._ends_by_itself = self._until_caught_up or not wanted
         if wanted or self._is_anything_unrecorded(todo):

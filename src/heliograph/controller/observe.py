@@ -54,6 +54,7 @@ async def observe(
         target_defaults=target_defaults,
         flight_s=flight_s(target.properties),
         source_topics={t.name: t.partitions for t in source_metadata.topics.values() if not t.internal},
+        target_topic_ids={t.name: t.topic_id for t in all_of_target.topics.values()},
         target_servers=tool_servers(target.properties),
         sources=tuple(
             SourceTopic(

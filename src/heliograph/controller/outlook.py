@@ -15,6 +15,7 @@ from heliograph.controller.plan import (
     CleanPartition,
     CopyPartition,
     CreateTopic,
+    DeleteTopic,
     KeepConfigs,
     LeavePartition,
     PartitionAction,
@@ -28,7 +29,7 @@ from heliograph.model.states import PartitionState
 def is_to_do(action: Action) -> bool:
     """Whether something on the target is not as this run would leave it, or waits for an operator."""
     match action:
-        case CreateTopic() | AddPartitions() | ChangeConfigs():
+        case CreateTopic() | AddPartitions() | ChangeConfigs() | DeleteTopic():
             return True
         case RefusePartition() | AwaitPartition() | CleanPartition():
             return True

@@ -10,9 +10,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from heliograph.controller import deletion_guards
 from heliograph.controller.build_settings import phase_of
 from heliograph.controller.config_verdict import ConfigFacts, Drift, judge_configs
+from heliograph.controller.deletion_guards import Guard, Held, decide
 from heliograph.controller.finding import Finding
+from heliograph.controller.gone_topics import facts_of, gone_topics, is_wanted
 from heliograph.controller.growth import Lacking, is_mirror, lacking
 from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
 from heliograph.controller.recorded_plan import gone_since, paused_by, refuse_by_ledger
@@ -87,6 +90,19 @@ class KeepConfigs:
     topic: str
     drift: Mapping[str, Drift]
     unknown: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopic:
+    """Its source topic is gone, and its link says that it goes, too (`on_source_delete`): `why`, and what it waits for.
+    `held`: there are too many of them, and none is deleted."""
+
+    link: str
+    topic: str
+    topic_id: str
+    source_topic: str
+    why: str
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +183,7 @@ class CleanPartition:
 
 # One thing that a run does, or leaves. Whoever handles all kinds does so in a match that ends with `assert_never`: mypy
 # then finds every place that a new kind has to be added to.
-TopicAction = CreateTopic | AddPartitions | ChangeConfigs | KeepConfigs
+TopicAction = CreateTopic | AddPartitions | ChangeConfigs | KeepConfigs | DeleteTopic
 PartitionAction = (
     CopyPartition | AwaitPartition | PausePartition | CleanPartition | LeavePartition | RefusePartition
 )
@@ -190,6 +206,7 @@ class Plan:
     growths: tuple[AddPartitions, ...] = ()
     config_changes: tuple[ChangeConfigs, ...] = ()
     kept_configs: tuple[KeepConfigs, ...] = ()
+    deletions: tuple[DeleteTopic, ...] = ()
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -199,6 +216,7 @@ class Plan:
             *self.growths,
             *self.config_changes,
             *self.kept_configs,
+            *self.deletions,
             *self.copies,
             *self.awaited,
             *self.paused,
@@ -250,6 +268,7 @@ def plan(
     ]
     warnings += [warning for s in snapshots if (warning := few_replicas(s))]
     warnings += [warning for s in snapshots if (warning := _forgetful(s))]
+    deletions = [each for s in snapshots for each in _deletions(s, recorded_of(s), held_by)]
     return Plan(
         creations=tuple(made.creations),
         copies=tuple(made.copies),
@@ -262,6 +281,7 @@ def plan(
         growths=tuple(made.growths),
         config_changes=tuple(made.config_changes),
         kept_configs=tuple(made.kept_configs),
+        deletions=tuple(deletions),
     )
 
 
@@ -292,6 +312,34 @@ def _forgetful(snapshot: LinkSnapshot) -> str | None:
         f" an exclusive lease (hint: producer.id.expiration.ms={STATE_LASTS_MS} on its brokers; the least that helps is"
         f" {2 * needed_ms + 2})"
     )
+
+
+def _deletions(snapshot: LinkSnapshot, recorded: Recorded, held_by: HeldBy) -> Iterator[DeleteTopic]:
+    """As far as what is written down tells; what only brokers can say is asked by who carries them out."""
+    if not snapshot.link.deletes:
+        return
+    link, there = snapshot.link, {*snapshot.source_topics, *(topic.name for topic in snapshot.sources)}
+    gone = [
+        topic
+        for topic in gone_topics(link, recorded, there)
+        if is_wanted(link, topic) and held_by(link, topic.source_topic) is None
+    ]
+    others = sum(map(link.matches, there))
+    ids = snapshot.target_topic_ids
+    for each in facts_of(link, recorded, gone, ids, others=others, holds=lambda _topic: True):
+        topic, verdict = each.topic, decide(each)
+        held = verdict.why if isinstance(verdict, Held) else None
+        if not each.target_topic_id or (isinstance(verdict, Held) and verdict.guard is not Guard.FEW):
+            continue  # it is gone, or kept
+        waits = f"deleted when two brokers have not known it for {deletion_guards.UNKNOWN_FOR_S:.0f} s"
+        yield DeleteTopic(
+            link=link.name,
+            topic=topic.target_topic,
+            topic_id=topic.target_topic_id,
+            source_topic=topic.source_topic,
+            why=f"cluster {link.source!r} has no topic {topic.source_topic} any more: {held or waits}",
+            held=held is not None,
+        )
 
 
 def _held_elsewhere(snapshot: LinkSnapshot, held_by: HeldBy) -> list[LeavePartition]:

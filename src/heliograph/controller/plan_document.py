@@ -7,7 +7,7 @@ there before.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from heliograph.controller.action_document import Document, encode_action
 from heliograph.controller.gap_filling import GapFilling
@@ -15,6 +15,7 @@ from heliograph.controller.outlook import is_to_do, lag_of_action, partition_of,
 from heliograph.controller.plan import (
     Action,
     CreateTopic,
+    DeleteTopic,
     PartitionAction,
     Plan,
     RefusePartition,
@@ -38,10 +39,13 @@ def plan_document(
     """`gaps`: by link, how they will be filled. `cautions`: of the config. What is said of a link, and `to_do`, are of
     all that `shown` means, also of what it does not list."""
     policies = {link.name: link.policy_of for link in links}
-    meant = _chosen(planned.actions, lambda action: shown.means(partition_of(action)))
+    gone = [each for each in planned.deletions if shown.means_topic(each.source_topic)]
+    meant = _chosen(planned.actions, lambda action: shown.means(partition_of(action)), gone)
     listed = [
         encode_action(action, lambda where: policies[where.link](where.source_topic))
-        for action in _chosen(meant, lambda action: _is_listed(action, shown))
+        for action in _chosen(
+            meant, lambda action: _is_listed(action, shown), () if shown.chooses_rows else gone
+        )
     ]
     by_link: defaultdict[str, list[Action]] = defaultdict(list)
     for action in meant:
@@ -57,13 +61,17 @@ def plan_document(
     }
 
 
-def _chosen(actions: Iterable[Action], keeps: Callable[[PartitionAction], bool]) -> list[Action]:
-    """These partitions, and what is done to their topics."""
+def _chosen(
+    actions: Iterable[Action], keeps: Callable[[PartitionAction], bool], gone: Collection[DeleteTopic]
+) -> list[Action]:
+    """These partitions, and what is done to their topics; and of topics that have none any more these."""
     actions = list(actions)
     kept = {partition_of(each) for each in actions if not isinstance(each, TopicAction) and keeps(each)}
     topics = {(where.link, where.target_topic) for where in kept}
 
     def is_chosen(action: Action) -> bool:
+        if isinstance(action, DeleteTopic):
+            return action in gone
         if isinstance(action, TopicAction):
             return (action.link, action.topic) in topics
         return partition_of(action) in kept

@@ -18,6 +18,7 @@ from heliograph.controller.preflight_brokers import (
     check_answers,
     check_brokers,
     check_groups,
+    check_topic_ids,
 )
 from heliograph.controller.preflight_gaps import check_deletions, check_markers
 from heliograph.controller.preflight_ledger import check_ledger
@@ -73,6 +74,8 @@ async def _find(
 ) -> list[Finding]:
     here, there = Side(link=link.name, client=source), Side(link=link.name, client=target)
     findings = await check_brokers(here, SOURCE_NEEDS) + await check_source(here, snapshot)
+    if link.deletes:
+        findings += await check_topic_ids(here)
     loop = _same_cluster(there, snapshot)
     if loop is not None:
         return [loop, *findings]  # of a target that is the wrong cluster nothing else is worth knowing

@@ -30,6 +30,7 @@ from heliograph.cluster.list_offsets import LATEST, OURSELVES
 from heliograph.cluster.log_reads import list_offset, read_producer
 from heliograph.cluster.messages import common_version
 from heliograph.cluster.offsets_topic import OFFSETS_TOPIC, REPLICATION_FACTOR, read_offsets_topic
+from heliograph.cluster.topic_witnesses import BY_ID_VERSIONS
 from heliograph.controller.finding import Finding, Side, listed
 from heliograph.model.errors import BrokerRefused, ProtocolError, RequestFailed
 from heliograph.model.events import Severity
@@ -75,6 +76,25 @@ TARGET_NEEDS = (
     *map(_need, (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)),
     *map(_need, (OffsetCommitRequest, OffsetFetchRequest)),
 )
+
+
+# Of a source whose topics' deletions are followed.
+ASKED_BY_ID = Need(name="Metadata by topic id", api_key=ApiKey.METADATA, versions=BY_ID_VERSIONS)
+
+
+async def check_topic_ids(side: Side) -> list[Finding]:
+    """Whether its brokers can be asked for topics by their ids; once for all of them."""
+    nodes = sorted(side.client.metadata.brokers)
+    answers = await at_most(
+        BROKERS_AT_ONCE, [partial(_missing, side.client, node, (ASKED_BY_ID,)) for node in nodes]
+    )
+    if not any(isinstance(answer, list) and answer for answer in answers):
+        return []
+    words = (
+        "its brokers cannot be asked for topics by their ids (Kafka before 3.1): on_source_delete: delete has no"
+        " effect, and target topics whose source topics are gone are kept"
+    )
+    return [side.find(Severity.WARNING, words, f"set on_source_delete: keep for link {side.link}")]
 
 
 async def check_brokers(side: Side, needs: tuple[Need, ...]) -> list[Finding]:

@@ -7,7 +7,7 @@ nothing. A row may have been written by another version: what it leaves out is r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -37,6 +37,21 @@ class Remirroring:
     command_id: str
     target_topic_id: str
     configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirroredTopic:
+    """Which source topic of which link is mirrored to which target topic, as it is written down; ids are empty where
+    they are not known. `created`: the mirror has created that target topic. `kept`: the source topic was gone, and by
+    its link's config of then the target topic stays."""
+
+    link: str
+    source_topic: str
+    target_topic: str
+    source_topic_id: str
+    target_topic_id: str
+    created: bool
+    kept: bool
 
 
 _OUTCOMES = frozenset(Outcome)
@@ -204,18 +219,54 @@ class Recorded:
         ids = (source_topic_id, target_topic_id)
         return fields is not None and (fields.get("source_topic_id"), fields.get("target_topic_id")) == ids
 
-    def mirrors(self, link: str) -> dict[str, str]:
-        """Target topics that this link has mirrored to, and from which source topics."""
-        rows = (
-            (name.target_topic, self._state.fields(name))
-            for name in self._state.names(self.source_cluster_id)
-            if name.kind is RowKind.TOPIC
+    def mirrored(
+        self, link: str, meant: Callable[[str], bool] = lambda _target_topic: True
+    ) -> list[MirroredTopic]:
+        """All topics that were ever mirrored by a link of this name to the target topics that are meant, as far as they
+        are not forgotten."""
+        names = self._state.names(self.source_cluster_id)
+        topics = [
+            name.target_topic for name in names if name.kind is RowKind.TOPIC and meant(name.target_topic)
+        ]
+        return [known for topic in topics if (known := self.mirrored_to(topic)) and known.link == link]
+
+    def mirrored_to(self, topic: str) -> MirroredTopic | None:
+        """What is mirrored to this target topic, or was."""
+        fields = self._state.fields(self.topic_name(topic, RowKind.TOPIC))
+        if fields is None:
+            return None
+        return MirroredTopic(
+            link=_text(fields, "link"),
+            source_topic=_text(fields, "source_topic"),
+            target_topic=topic,
+            source_topic_id=_text(fields, "source_topic_id"),
+            target_topic_id=_text(fields, "target_topic_id"),
+            created=fields.get("created") is True,
+            kept=fields.get("kept") is True,
         )
-        return {
-            topic: _text(fields, "source_topic")
-            for topic, fields in rows
-            if fields is not None and fields.get("link") == link
+
+    def stops(self, topics: Collection[str]) -> dict[TopicPartition, RecordedStop]:
+        """Of all partitions of these target topics, as they were when they were last mirrored to."""
+        wheres = [
+            TopicPartition(name.target_topic, name.partition)
+            for name in self._state.names(self.source_cluster_id)
+            if name.kind is RowKind.STOP and name.target_topic in topics
+        ]
+        return {where: stop for where in wheres if (stop := self.stop(where, "")) is not None}
+
+    def pauses(self, topics: Collection[str]) -> dict[TopicPartition, Command]:
+        """The same of what operators have paused."""
+        wheres = {
+            TopicPartition(each.subject.target_topic, each.subject.partition)
+            for each in self._commands.about(self.source_cluster_id)
+            if each.subject.target_topic in topics
         }
+        return {where: pause for where in wheres if (pause := self.pause(where, "")) is not None}
+
+    def created(self, topic: str, target_topic_id: str) -> bool:
+        """Whether the target topic that has this id was created by a mirror."""
+        known = self.mirrored_to(topic)
+        return known is not None and known.created and known.target_topic_id == target_topic_id != ""
 
     def topics_at_first(self, link: str) -> Mapping[str, int] | None:
         """The source's topics and how many partitions they had when the link first ran; None: it never did."""

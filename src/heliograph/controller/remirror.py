@@ -184,14 +184,15 @@ class Remirror:
             await ledger.write([*_beginnings(ledger, snapshot, keys), row])
             await self._say(ledger, command, keys[0], "it is being deleted")
             await self._delete(link, topic, doing.target_topic_id)
-        await self._create(link, snapshot, keys[0], doing)
+        new = await self._create(link, snapshot, keys[0], doing)
         await self._learn_new_id(link, topic, doing.target_topic_id)
         kinds = (RowKind.STOP, RowKind.LOSS, RowKind.GAPS)
         rows = [row for key in keys for kind in kinds for row in ledger.removed(key.target, kind)]
         # In the place of the former one's, and not removed: rows of lower terms would count again.
         source = snapshot.sources[0]
         followed = followed_from(snapshot, source, doing.configs)
-        return [*rows, ledger.of_topic(topic, source_topic, source.topic_id, doing.configs, followed)]
+        row = ledger.of_topic(topic, source_topic, source.topic_id, doing.configs, followed, created=new)
+        return [*rows, row]
 
     async def _observe(self, link: str, source_topic: str) -> LinkSnapshot:
         snapshot = await self._clusters.observe_link(link, [source_topic])
@@ -299,7 +300,8 @@ class Remirror:
 
     async def _create(
         self, link: str, snapshot: LinkSnapshot, key: MirrorPartition, doing: Remirroring
-    ) -> None:
+    ) -> bool:
+        """False: it was there before we could."""
         client, plain = self._clusters.target(link), creation_shape(snapshot, snapshot.sources[0])
         configs = {**plain.configs, **doing.configs}
         # What was set by hand does not go before what a topic is built with.
@@ -323,6 +325,7 @@ class Remirror:
             self._outbox.tell(Event.PLAN_WARNING, warning, link=link)
         if not made.new:
             await self._check_shape(link, key, shape.partitions)
+        return made.new
 
     async def _check_shape(self, link: str, key: MirrorPartition, partitions: int) -> None:
         """It was there before we could create it: by a request of ours, or of a holder before us, whose answer was

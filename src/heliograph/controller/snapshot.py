@@ -72,6 +72,9 @@ class LinkSnapshot:
     source_topics: Mapping[str, int] = field(
         default_factory=dict
     )  # all that the source has, and their partitions
+    target_topic_ids: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of all topics that the target has, by name
     target_servers: str = ""  # for command lines that an operator may paste
     state_lasts_ms: int | None = (
         None  # how long the target's brokers remember a producer; None: they do not tell

@@ -231,24 +231,27 @@ def _topics(todo: Plan) -> set[str]:
 def _topic_rows(ledger: LinkLedger, snapshot: LinkSnapshot, todo: Plan) -> list[Row]:
     """Which source topic is copied to which, of those of which it is not written yet. A source topic that was made
     again is refused, and the former one stays written."""
-    ids = snapshot.source_topic_ids
+    ids, recorded = snapshot.source_topic_ids, ledger.recorded
     pairs = {copy.spec.partition[1:3] for copy in todo.copies}
-    created = {creation.topic for creation in todo.creations}
-    followed = {
-        topic.name: followed_from(snapshot, topic)
-        for topic in snapshot.sources
-        if snapshot.link.target_topic(topic.name) in created
-    }
-    return [
-        ledger.of_topic(
-            target_topic,
-            source_topic,
-            ids[source_topic],
-            followed=followed.get(source_topic, NONE_FOLLOWED),
-        )
-        for source_topic, target_topic in sorted(pairs)
-        if not ledger.recorded.is_topic(target_topic, ids[source_topic], ledger.target_id(target_topic))
-    ]
+    new = {creation.topic for creation in todo.creations}
+    topics = {topic.name: topic for topic in snapshot.sources}
+    rows = []
+    for source_topic, target_topic in sorted(pairs):
+        target_id, known = ledger.target_id(target_topic), recorded.mirrored_to(target_topic)
+        # One that is kept although its source topic is gone is mirrored again: it was not gone.
+        as_written = recorded.is_topic(target_topic, ids[source_topic], target_id)
+        if known is None or known.kept or not as_written:
+            created = target_topic in new or recorded.created(target_topic, target_id)
+            by_hand = recorded.set_by_hand(target_topic) if as_written else None
+            followed = recorded.followed(target_topic) if as_written else NONE_FOLLOWED
+            if target_topic in new:
+                followed = followed_from(snapshot, topics[source_topic])
+            rows.append(
+                ledger.of_topic(
+                    target_topic, source_topic, ids[source_topic], by_hand, followed, created=created
+                )
+            )
+    return rows
 
 
 def _marks_of(

@@ -104,6 +104,7 @@ def partitions_line(servers: str, topic: str, partitions: int) -> str:
 
 
 def deletion_line(servers: str, topic: str) -> str:
+    """The command by which an operator deletes it."""
     return f"kafka-topics.sh --bootstrap-server {servers} --delete --topic {quote(topic)}"
 
 

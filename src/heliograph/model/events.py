@@ -51,6 +51,8 @@ class Event(StrEnum):
     TOPIC_BUILT = "topic_built"
     TOPIC_MISSING = "topic_missing"
     TOPIC_GONE = "topic_gone"
+    TOPIC_DELETED = "topic_deleted"
+    DELETION_HELD = "deletion_held"
     PARTITIONS_ADDED = "partitions_added"
     CONFIGS_CHANGED = "configs_changed"
     CONFIGS_REFUSED = "configs_refused"

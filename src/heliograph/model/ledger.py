@@ -285,6 +285,14 @@ class LedgerState:
         """Whether there is a row of this name that cannot be read, under whichever term."""
         return any(_is_about(key, name) for key in self.unread)
 
+    def removed(self, names: Iterable[RowName]) -> list[Row]:
+        """What removes these rows, under whatever terms, a topic's own last: without it those of lower terms count."""
+        return [
+            Row(name=name, term=term, fields=None)
+            for name in sorted(names, key=lambda name: name.kind is RowKind.TOPIC)
+            for term in sorted(self._rows.get(name, {}))
+        ]
+
     def carried_on(self, names: Iterable[RowName], term: int) -> list[Row]:
         """What a driver writes that begins under this term: the rows that count, as its own, a topic's own last, and
         then the others' removal, in this order: one that ends in between has lost none."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from heliograph.model.claims import Claim
 from heliograph.model.config_rules import DEFAULT_RULES, ConfigRules
-from heliograph.model.policy import DEFAULT_POLICY, LinkPolicy, TopicPolicy
+from heliograph.model.policy import DEFAULT_POLICY, LinkPolicy, OnSourceDelete, TopicPolicy
 from heliograph.model.topic_naming import SAME, target_name
 from heliograph.model.topic_patterns import matches_any, selects
 
@@ -62,6 +62,12 @@ class Link:
         """How this source topic is copied: the first entry that matches decides."""
         found = (each.policy for each in self.policies if matches_any((each.match,), topic))
         return next(found, self.policy)
+
+    @property
+    def deletes(self) -> bool:
+        """Whether target topics are deleted with their source topics, of some topics at least."""
+        policies = (self.policy, *(each.policy for each in self.policies))
+        return any(each.on_source_delete is OnSourceDelete.DELETE for each in policies)
 
     @property
     def fingerprint(self) -> str:

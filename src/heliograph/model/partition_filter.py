@@ -59,6 +59,10 @@ class PartitionFilter:
         """Whether it is asked for."""
         return not self.topics or any(each.means(where) for each in self.topics)
 
+    def means_topic(self, source_topic: str) -> bool:
+        """The same of a topic that has no partitions at the source."""
+        return not self.topics or any(each.matches(source_topic) for each in self.topics)
+
     def keeps(
         self, where: MirrorPartition, state: PartitionState, lag_records: int | None, code: str | None = None
     ) -> bool:

@@ -1,4 +1,4 @@
-"""How a link copies: the choices that change what arrives on the target, as one frozen value.
+"""How a link copies: the choices that change what is on the target, as one frozen value.
 
 Owns the choices and their defaults. A policy is carried whole, from the config through the plan to the copier of each
 partition, so that a choice cannot be accepted and then forgotten on the way. Must not know how a config file spells
@@ -39,6 +39,11 @@ class Timestamps(StrEnum):
     CLAMP = "clamp"
 
 
+class OnSourceDelete(StrEnum):
+    KEEP = "keep"
+    DELETE = "delete"
+
+
 class Forward(StrEnum):
     AUTO = "auto"
     LOCAL = "local"
@@ -58,6 +63,7 @@ class LinkPolicy:
     on_loss: OnLoss = OnLoss.STOP
     oversize: Oversize = Oversize.STOP
     timestamps: Timestamps = Timestamps.STOP
+    on_source_delete: OnSourceDelete = OnSourceDelete.KEEP
     forward: Forward = Forward.AUTO
 
     @classmethod
@@ -70,6 +76,7 @@ class LinkPolicy:
             on_loss=OnLoss(texts["on_loss"]),
             oversize=Oversize(texts["oversize"]),
             timestamps=Timestamps(texts["timestamps"]),
+            on_source_delete=OnSourceDelete(texts["on_source_delete"]),
             forward=Forward(texts["forward"]),
         )
 

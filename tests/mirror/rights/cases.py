@@ -2,8 +2,8 @@
 notices.
 
 Topics: `THERE` is on both clusters, with 40 records at the source; `NEW` at the source only; `CUT` starts at offset 40
-there; `BUILT` is compacted, and being built on the target; `AGAIN`, `GROWING` and `CHANGING` are mirrored by runs.
-`GUARDED_SOURCE` is on the cluster that checks rights when that is the source, and holds a transaction that is open.
+there; `BUILT` is compacted, and being built on the target; `AGAIN`, `GROWING`, `CHANGING` and `GOING` are mirrored by
+runs. `GUARDED_SOURCE` is on the cluster that checks rights when that is the source, and holds a transaction that is open.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from . import looks
 from .looks import Look
 
 THERE, NEW, CUT, BUILT, AGAIN = "right-there", "right-new", "right-cut", "right-built", "right-again"
-GROWING, CHANGING = "right-growing", "right-changing"
+GROWING, CHANGING, GOING = "right-growing", "right-changing", "right-going"
 GUARDED_SOURCE = "right-source"
 HANGING = "right-hangs"  # how its transactional id begins
 READERS = "right-readers"  # a consumer group with commits on the target
@@ -377,3 +377,6 @@ WHILE_CHANGING = _mirror(CHANGING, CREATE)
 REMIRROR = "`topics remirror`: the run that carries it out"
 REMIRRORING = on_topic(AGAIN, CREATE, DELETE)
 RUNNING = _mirror(AGAIN)
+DELETION = "target topics that are deleted with their source topics (`on_source_delete: delete`)"
+DELETED = on_topic(GOING, DELETE)
+WHILE_DELETING = _mirror(GOING, CREATE)

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from heliograph.cluster.grants import Right
 from heliograph.cluster.own_topics import OwnTopics
-from heliograph.controller import active_link, configs_in_step
+from heliograph.controller import active_link, configs_in_step, deletion_guards, topic_deletions
 from heliograph.controller.act import create
 from heliograph.controller.config_refusals import warn_of_refusals
 from heliograph.controller.ledger_sight import look_at_ledgers
@@ -19,15 +19,24 @@ from heliograph.controller.ledger_word import Answer
 from heliograph.controller.plan import plan
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.command import Outcome, Wish
+from heliograph.model.events import Event
 from heliograph.model.ledger import OWN_TOPICS
+from heliograph.model.policy import DEFAULT_POLICY, OnSourceDelete
 from heliograph.model.settings import Settings
 from heliograph.model.states import PartitionState, StopReason
 from tests.support.guarded_cluster import Guarded, on_topic, pasted
 from tests.support.operator import Operator
 from tests.support.plain_mirror import settings_for
-from tests.support.plain_run import plain_run
+from tests.support.plain_run import PlainRun, plain_run
 from tests.support.records import mixed_records
-from tests.support.topics import add_partitions, create_topic, delete_records, set_config
+from tests.support.topics import (
+    add_partitions,
+    create_topic,
+    delete_records,
+    delete_topic,
+    partition_count,
+    set_config,
+)
 from tests.support.transactions import TransactionalWriter
 from tests.support.workload import produce_records
 
@@ -39,6 +48,9 @@ from .cases import (
     CHANGING,
     CONFIGS_CHANGE,
     CUT,
+    DELETED,
+    DELETION,
+    GOING,
     GROWING,
     GROWN,
     GROWTH,
@@ -51,6 +63,7 @@ from .cases import (
     RUNNING,
     THERE,
     WHILE_CHANGING,
+    WHILE_DELETING,
     WHILE_GROWING,
     Case,
 )
@@ -67,6 +80,7 @@ def test_every_right_in_the_table_has_a_case_and_no_other() -> None:
         (REMIRROR, "target"): {grant.right for grant in REMIRRORING},
         (GROWTH, "target"): {grant.right for grant in GROWN},
         (CONFIGS_CHANGE, "target"): {grant.right for grant in CHANGED},
+        (DELETION, "target"): {grant.right for grant in DELETED},
     }
     for case in CASES:
         covered.setdefault((case.purpose, case.cluster), set()).update(case.rights)
@@ -98,7 +112,7 @@ class Scene:
 
     def make(self) -> None:
         source, target = self._sides["target"].source, self._sides["target"].target
-        for topic in (THERE, NEW, CUT, AGAIN, GROWING, CHANGING):
+        for topic in (THERE, NEW, CUT, AGAIN, GROWING, CHANGING, GOING):
             create_topic(source, topic)
             _produce(source, topic)
         delete_records(source, CUT, 0, before_offset=40)
@@ -261,3 +275,70 @@ async def _planned_refusal(settings: Settings) -> str:
         planned = plan(snapshots, recorded_of=lambda seen: ledgers[seen.link.name].recorded)
         (line,) = await warn_of_refusals(clusters.target(LINK), planned.config_changes)
     return line
+
+
+@pytest.fixture
+def _deletes_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deletion_guards, "UNKNOWN_FOR_S", 1.0)
+    monkeypatch.setattr(topic_deletions, "LOOK_S", 0.2)
+    monkeypatch.setattr(topic_deletions, "AGAIN_S", 0.5)
+
+
+def _deleting(settings: Settings) -> Settings:
+    policy = replace(DEFAULT_POLICY, on_source_delete=OnSourceDelete.DELETE)
+    return replace(settings, links=(replace(settings.links[0], policy=policy),), discovery_interval_s=0.5)
+
+
+def _held(run: PlainRun) -> str:
+    """The hint of the only topic that is."""
+    (held,) = (each for each in run.mirror.outbox.last if each.code is Event.DELETION_HELD)
+    return held.hint or ""
+
+
+@pytest.mark.kafka
+@pytest.mark.usefixtures("_deletes_soon")
+async def test_a_run_that_may_not_delete_a_topic_keeps_it_until_it_may(scene: Scene) -> None:
+    await asyncio.to_thread(scene.set_own_topics, there=True)
+    scene.guarded.only(WHILE_DELETING)
+    async with plain_run(_deleting(scene.of(GOING))) as run:
+        await run.caught_up()
+        await asyncio.to_thread(delete_topic, scene.source, GOING)
+        await run.until(lambda run: "deletion_held" in run.codes)
+        assert TABLE[DELETION, "target"].without is Without.LESS
+        given = pasted(_held(run))
+        assert given == DELETED
+        assert GOING in scene.guarded.topics()
+        scene.guarded.allow(given)
+        await run.until(lambda run: "topic_deleted" in run.codes)
+        assert GOING not in scene.guarded.topics()
+
+
+@pytest.mark.kafka
+@pytest.mark.usefixtures("_deletes_soon")
+async def test_a_source_topic_that_the_mirror_may_not_see_any_more_is_not_taken_for_deleted(
+    scene: Scene, target_cluster: LabCluster
+) -> None:
+    """Its rights were taken away while no mirror ran: a running one stops it as `refused`."""
+    hidden, guarded, target = "right-hidden", scene.guarded, target_cluster.bootstrap_servers
+    with guarded.open_house():
+        await asyncio.to_thread(create_topic, guarded.bootstrap_servers, hidden)
+        await asyncio.to_thread(_produce, guarded.bootstrap_servers, hidden)
+    guarded.only(on_topic(hidden, Right.READ, Right.DESCRIBE_CONFIGS))
+    settings = _deleting(settings_for(guarded.bootstrap_servers, target, [hidden]))
+    async with plain_run(settings) as run:
+        await run.caught_up()
+    guarded.only()
+    async with plain_run(settings) as run:  # it is there, and shown to nobody
+        await run.until(lambda run: "deletion_held" in run.codes)
+        (held,) = (each for each in run.mirror.outbox.last if each.code is Event.DELETION_HELD)
+        assert "does not say that it is gone (TOPIC_AUTHORIZATION_FAILED)" in held.message
+    await asyncio.to_thread(guarded.delete_topics, [hidden])
+    async with plain_run(settings) as run:  # it is gone, and nobody says so
+        await run.until(lambda run: "deletion_held" in run.codes)
+        assert partition_count(target, hidden) == 1
+        given = pasted(_held(run))
+        assert given == on_topic(hidden, Right.DESCRIBE)
+        guarded.allow(given)
+        await run.until(lambda run: "topic_deleted" in run.codes)
+        with pytest.raises(LookupError):
+            partition_count(target, hidden)

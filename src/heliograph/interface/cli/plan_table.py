@@ -101,11 +101,17 @@ def _topic(action: Row) -> str:
     return f"link {action['link']}: target topic {action['target_topic']}"
 
 
+def _deleted(action: Row) -> str:
+    becomes = "stays for now" if action["held"] else "is to be deleted"
+    return f"{_topic(action)} {becomes}: {action['message']}"
+
+
 # What is done to topics, beside that they are created: by its kind, what several are, and a line for each.
 _OF_TOPICS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "add_partitions": ("topics that grow", _grown),
     "change_configs": ("topics whose configs change", _changed),
     "keep_configs": ("topics with configs of their own", _kept),
+    "delete_topic": ("topics to delete", _deleted),
 }
 
 

@@ -39,6 +39,7 @@ links:
     # replication_factor: source   # of target topics that are created: as the source topic's, or a number
     # Configs of target topics are kept in step with their sources'. include, exclude: expressions on their names.
     # topic_configs: {sync: true, include: [], exclude: [], set: {}}
+    # on_source_delete: keep   # delete: a target topic is deleted with its source topic, under many conditions
     # Kafka properties for this link alone: consumer for its source, producer for its target.
     # consumer: {fetch.max.wait.ms: 500}
     # producer: {max.request.size: 1048576}

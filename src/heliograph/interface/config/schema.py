@@ -36,7 +36,7 @@ from heliograph.model.settings import DEFAULT_DISCOVERY_S, DEFAULT_LANE_MEMORY_B
 
 # Keys that the format reserves; they become fields when they work.
 RESERVED = frozenset({"listen"})
-RESERVED_IN_LINKS = frozenset({"on_source_delete"})
+RESERVED_IN_LINKS: frozenset[str] = frozenset()
 
 # How a link copies (model/policy.py). Only what is done today is accepted.
 Offsets = Annotated[str, Only("identical", ("translated",))]
@@ -44,6 +44,7 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 OnLoss = Literal["stop", "continue"]
 Oversize = Literal["stop", "skip"]
 Timestamps = Literal["stop", "clamp"]
+OnSourceDelete = Literal["keep", "delete"]
 Forward = Annotated[str, Only("auto", ("local", "all"))]
 
 
@@ -60,6 +61,7 @@ class TopicSection(_Section):
     on_loss: OnLoss | None = None
     oversize: Oversize | None = None
     timestamps: Timestamps | None = None
+    on_source_delete: OnSourceDelete | None = None
 
 
 # Steps that pydantic puts into the place of a problem and that stand in no file; shape.py takes them out again.
@@ -100,6 +102,7 @@ class LinkSection(_Section):
     on_loss: OnLoss = "stop"
     oversize: Oversize = "stop"
     timestamps: Timestamps = "stop"
+    on_source_delete: OnSourceDelete = "keep"
     forward: Forward = "auto"
     create_topics: Flag = True
     topic_configs: TopicConfigsSection = TopicConfigsSection()
