@@ -16,6 +16,7 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.controller import configs_in_step
 from heliograph.controller.build_settings import with_build
 from heliograph.controller.clusters import Clusters
+from heliograph.controller.config_verdict import Drift
 from heliograph.controller.configs_in_step import ConfigsInStep, is_followed
 from heliograph.controller.configs_told import ConfigsTold
 from heliograph.controller.followed_configs import Followed
@@ -24,6 +25,7 @@ from heliograph.model.config_rules import ConfigRules
 from heliograph.model.errors import BrokerRefused, Disconnected
 from heliograph.model.events import Event
 from heliograph.model.ledger import LEDGER_TOPIC, RowKind
+from heliograph.model.outbox import Outbox
 from heliograph.model.partition_status import PartitionStatus
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.error_codes import ErrorCode
@@ -194,6 +196,22 @@ async def test_an_operators_value_is_kept_and_told_once_for_each_change_of_it() 
         assert "segment.ms=78 (source: 8)" in told.message
         assert "--entity-name orders --add-config segment.ms=8" in (told.hint or "")
         assert 'topic_configs: {exclude: ["segment.ms"]}' in (told.hint or "")
+
+
+def test_drift_of_many_topics_that_is_the_same_is_told_once_with_their_names() -> None:
+    outbox = Outbox()
+    told = ConfigsTold(outbox)
+    same, other = {"segment.ms": Drift(source="1", target="2")}, {"flush.ms": Drift(source=None, target="3")}
+    shown = {(f"t{number}", f"t{number}"): same for number in range(7)} | {("x", "x"): other}
+    for _ in range(2):
+        told.drift(NAME, shown, "nyc:9092", written=True)
+    first, second = outbox.last
+    assert "topics t0, t1, t2, t3, t4 and 2 more: configs differ" in first.message
+    assert (first.target_topic, second.target_topic) == (None, "x")
+    assert (second.hint or "").endswith("--entity-name x --delete-config flush.ms")
+    told.drift(NAME, {("x", "x"): {}}, "nyc:9092", written=True)
+    told.drift(NAME, shown, "nyc:9092", written=True)
+    assert outbox.counts == {Event.CONFIGS_DRIFT: 3}
 
 
 async def test_a_link_that_is_taken_over_again_does_not_repeat_what_was_told() -> None:

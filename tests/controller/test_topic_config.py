@@ -14,6 +14,7 @@ from heliograph.controller.topic_config import (
     FORCED,
     LONG_MAX,
     TargetShape,
+    configs_line,
     creation_line,
     shape_target,
 )
@@ -173,6 +174,14 @@ def test_the_line_that_creates_a_topic_can_be_pasted_into_a_shell() -> None:
     assert line == (
         "kafka-topics.sh --bootstrap-server a:1,b:2 --create --topic orders --partitions 3 --replication-factor 2"
         " --config 'x.y=a b'"
+    )
+
+
+def test_the_line_that_sets_configs_takes_lists_and_what_is_to_be_unset() -> None:
+    values = {"cleanup.policy": "compact,delete", "flush.ms": "1", "segment.ms": None}
+    assert configs_line("a:1", "orders", values) == (
+        "kafka-configs.sh --bootstrap-server a:1 --alter --entity-type topics --entity-name orders"
+        " --add-config 'cleanup.policy=[compact,delete],flush.ms=1' --delete-config segment.ms"
     )
 
 

@@ -183,26 +183,17 @@ class ConfigsInStep:
     async def _look_at(self, topics: Collection[str]) -> None:
         source, target = await self._clusters.configs_again(self._name, topics)
         self._count_unread({topic: source.get(topic) for topic in topics})
-        verdicts: dict[str, ConfigVerdict] = {}
-        for topic in topics:
-            verdict = self._judge(topic, source, target)
-            if verdict is not None:
-                verdicts[topic] = verdict
-                self._tell_drift(topic, verdict.drift)
-        await self._write_down(verdicts)
-        refused = [
+        judged = {topic: self._judge(topic, source, target) for topic in topics}
+        verdicts = {topic: verdict for topic, verdict in judged.items() if verdict is not None}
+        self._tell_drift(verdicts)
+        self._tell_settled(verdicts)
+        self._tell_refused(
             not_known(self._link.target_topic(topic), verdict.unknown)
             for topic, verdict in verdicts.items()
             if verdict.unknown
-        ]
-        calm = {
-            self._link.target_topic(topic)
-            for topic, verdict in verdicts.items()
-            if not (verdict.changes or verdict.unknown)
-        }
-        self._told.settled(self._name, calm)
-        refused += await self._change_all(verdicts)
-        self._told.refused(self._name, self._clusters.target(self._name).properties, refused)
+        )
+        await self._write_down(verdicts)
+        await self._change_all(verdicts)
 
     def _judge(
         self, topic: str, source: Mapping[str, TopicConfig], target: Mapping[str, TopicConfig]
@@ -219,14 +210,28 @@ class ConfigsInStep:
         )
         return judge_configs(facts, self._link.topic_configs)
 
-    def _tell_drift(self, topic: str, drift: Mapping[str, Drift]) -> None:
+    def _tell_drift(self, verdicts: Mapping[str, ConfigVerdict]) -> None:
         """Once two looks in a row have shown it: a broker may be behind with a change of ours."""
-        target_topic = self._link.target_topic(topic)
-        if self._drift.get(topic, {}) == drift:
-            written = self._roles.ledgers.of(self._name) is not None
-            servers = tool_servers(self._clusters.target(self._name).properties)
-            self._told.drift(self._name, (topic, target_topic), drift, servers, written=written)
-        self._drift[topic] = drift
+        shown = {
+            (topic, self._link.target_topic(topic)): verdict.drift
+            for topic, verdict in verdicts.items()
+            if self._drift.get(topic, {}) == verdict.drift
+        }
+        self._drift |= {topic: verdict.drift for topic, verdict in verdicts.items()}
+        servers = tool_servers(self._clusters.target(self._name).properties)
+        written = self._roles.ledgers.of(self._name) is not None
+        self._told.drift(self._name, shown, servers, written=written)
+
+    def _tell_settled(self, verdicts: Mapping[str, ConfigVerdict]) -> None:
+        calm = {
+            self._link.target_topic(topic)
+            for topic, verdict in verdicts.items()
+            if not (verdict.changes or verdict.unknown)
+        }
+        self._told.settled(self._name, calm)
+
+    def _tell_refused(self, refused: Iterable[RefusedConfigs]) -> None:
+        self._told.refused(self._name, self._clusters.target(self._name).properties, refused)
 
     def _count_unread(self, configs: Mapping[str, TopicConfig | None]) -> None:
         """Of the source: those of target topics are read by lanes, too, and told by them."""
@@ -273,8 +278,8 @@ class ConfigsInStep:
 
     # -- changes
 
-    async def _change_all(self, verdicts: Mapping[str, ConfigVerdict]) -> list[RefusedConfigs]:
-        """What was refused. A failure concerns its topic alone; the first is raised when all others are done."""
+    async def _change_all(self, verdicts: Mapping[str, ConfigVerdict]) -> None:
+        """A failure concerns its topic alone; the first is raised when all others are done."""
         due = [topic for topic, verdict in verdicts.items() if self._is_due(topic, verdict.changes)]
         failures: list[ClusterUnreachable | RequestFailed | ProtocolError] = []
 
@@ -286,9 +291,9 @@ class ConfigsInStep:
                 return []
 
         answers = await at_most(CHANGED_AT_ONCE, [partial(change, topic) for topic in due])
+        self._tell_refused(refused for some in answers for refused in some)
         if failures:
             raise failures[0]
-        return [refused for some in answers for refused in some]
 
     def _is_due(self, topic: str, changes: Changes) -> bool:
         if not changes or self._turns.is_taken(self._name, self._link.target_topic(topic)):

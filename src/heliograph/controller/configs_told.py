@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from heliograph.cluster.properties import ClientProperties
 from heliograph.controller.config_refusals import RefusedConfigs, tellings
@@ -15,6 +16,8 @@ from heliograph.model.occurrence import Occurrence
 from heliograph.model.outbox import Outbox
 
 Refused = tuple[str, tuple[object, ...], str]  # link, cause, target topic
+Topics = tuple[str, str]  # source and target
+Drifts = Mapping[str, Drift]  # by name of the config
 
 
 class ConfigsTold:
@@ -22,49 +25,51 @@ class ConfigsTold:
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
-        self._drift: dict[tuple[str, str], Mapping[str, Drift]] = {}  # by link and target topic
+        self._drift: dict[tuple[str, str], Drifts] = {}  # by link and target topic
         self._refused: set[Refused] = set()
         self._trouble: dict[str, str] = {}  # by link
 
     def changed(
         self,
         link: str,
-        topics: tuple[str, str],
+        topics: Topics,
         changes: Mapping[str, str | None],
         before: Mapping[str, str | None],
     ) -> None:
-        """`topics`: source and target."""
         shown = ", ".join(
             f"{name} {config_shown(before[name])} -> {config_shown(value)}" for name, value in changes.items()
         )
         words = f"configs follow topic {topics[0]} of the source: {shown}"
         self._of_topic(Event.CONFIGS_CHANGED, link, topics, words)
 
-    def drift(
-        self,
-        link: str,
-        topics: tuple[str, str],
-        drift: Mapping[str, Drift],
-        servers: str,
-        *,
-        written: bool,
+    def drift(self, link: str, shown: Mapping[Topics, Drifts], servers: str, *, written: bool) -> None:
+        """As it is now, also where there is none any more. Topics of which the same is to be said are told together.
+        `servers`: how tools get into the target. `written`: a ledger says what the mirror has set."""
+        new: defaultdict[tuple[tuple[str, Drift], ...], list[Topics]] = defaultdict(list)
+        for topics, drift in shown.items():
+            if drift and drift != self._drift.get((link, topics[1])):
+                new[tuple(drift.items())].append(topics)
+        self._drift |= {(link, topics[1]): drift for topics, drift in shown.items()}
+        for items, of in new.items():
+            self._tell_drift(link, of, dict(items), servers, written=written)
+
+    def _tell_drift(
+        self, link: str, of: Sequence[Topics], drift: Drifts, servers: str, *, written: bool
     ) -> None:
-        """Also when there is none any more. `servers`: how tools get into the target. `written`: a ledger says what
-        the mirror has set."""
-        known = self._drift.get((link, topics[1]), {})
-        if drift == known:
-            return
-        if not drift:
-            del self._drift[link, topics[1]]
-            return
-        self._drift[link, topics[1]] = drift
-        shown = ", ".join(f"{name}={each}" for name, each in drift.items())
+        differing = ", ".join(f"{name}={each}" for name, each in drift.items())
         why = "somebody else has set it" if written else "no ledger says who has set it"
-        words = f"configs differ from the source's, and are kept, because {why}: {shown}"
-        line = configs_line(servers, topics[1], {name: each.source for name, each in drift.items()})
+        words = f"configs differ from the source's, and are kept, because {why}: {differing}"
+        first = of[0][1]
         leave_out = ", ".join(f'"{name}"' for name in drift)
+        line = configs_line(servers, first, {name: each.source for name, each in drift.items()})
         hint = f"to leave them to the target: topic_configs: {{exclude: [{leave_out}]}}; to have them follow: {line}"
-        self._of_topic(Event.CONFIGS_DRIFT, link, topics, words, hint)
+        if len(of) == 1:
+            self._of_topic(Event.CONFIGS_DRIFT, link, of[0], words, hint)
+        else:
+            named = listed(topics[1] for topics in of)
+            self._outbox.tell(
+                Event.CONFIGS_DRIFT, f"link {link}: topics {named}: {words}", hint=hint, link=link
+            )
 
     def refused(self, link: str, properties: ClientProperties, refusals: Iterable[RefusedConfigs]) -> None:
         """`properties`: of the target."""
@@ -96,7 +101,7 @@ class ConfigsTold:
             self._outbox.tell(Event.CLUSTER_AWAY, words, link=link)
 
     def _of_topic(
-        self, code: Event, link: str, topics: tuple[str, str], message: str, hint: str | None = None
+        self, code: Event, link: str, topics: Topics, message: str, hint: str | None = None
     ) -> None:
         self._outbox.put(
             Occurrence(
