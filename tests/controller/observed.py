@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from heliograph.cluster.admin import TopicConfig
+from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.log_reads import LogSpan
 from heliograph.cluster.metadata import Broker, ClusterMetadata, Leader, TopicMetadata
 from heliograph.cluster.producer_states import ProducerState
@@ -144,3 +145,8 @@ def metadata_of(topics: Mapping[str, int]) -> ClusterMetadata:
             for name, partitions in topics.items()
         },
     )
+
+
+async def no_configs(_client: ClusterClient, topics: Iterable[str]) -> dict[str, TopicConfig]:
+    """Of target topics whose sources are gone: none of them is half built."""
+    return dict.fromkeys(topics, config())

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from heliograph.controller import lane_keeper, making
+from heliograph.controller import half_built, lane_keeper, making
 from heliograph.controller import mirror as mirror_module
 from heliograph.controller.act import Made
 from heliograph.controller.drivership import Seeking, Standby
@@ -43,6 +43,7 @@ from .observed import (
     NYC_ID,
     SF_ID,
     mirrored_sight,
+    no_configs,
     partition,
     progress,
     snapshot,
@@ -359,7 +360,10 @@ async def test_a_topic_that_is_missing_neither_holds_up_others_nor_the_end_of_a_
     assert told.hint.startswith("kafka-topics.sh --bootstrap-server nyc:9092 --create --topic payments ")
 
 
-async def test_a_run_that_has_nothing_but_a_topic_to_delete_is_elected_for_that() -> None:
+async def test_a_run_that_has_nothing_but_a_topic_to_delete_is_elected_for_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(half_built, "describe_topic_configs", no_configs)
     deleting = replace(LINK, policy=replace(DEFAULT_POLICY, on_source_delete=OnSourceDelete.DELETE))
     gone = replace(snapshot(link=deleting), target_topic_ids={"orders": "id of orders"})
     clusters = FakeClusters(gone)

@@ -16,7 +16,7 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.metadata import ClusterMetadata
 from heliograph.cluster.properties import parse_properties
 from heliograph.cluster.topic_witnesses import Witness
-from heliograph.controller import deletion_guards, making, topic_deletions
+from heliograph.controller import deletion_guards, half_built, making, topic_deletions
 from heliograph.controller.active_link import ActiveLink
 from heliograph.controller.configs_in_step import ConfigsInStep
 from heliograph.controller.configs_told import ConfigsTold
@@ -40,7 +40,7 @@ from heliograph.model.states import StopReason
 from heliograph.wire.error_codes import ErrorCode
 
 from .command_scene import NAME, SECOND, SOURCE_TOPIC_ID, PlayedTopic, Scene
-from .observed import LINK, SF_ID, metadata_of, snapshot, source_sight
+from .observed import LINK, SF_ID, metadata_of, no_configs, snapshot, source_sight
 from .played import ELECTED, order
 from .source_fake import Source
 
@@ -154,6 +154,7 @@ def with_ids(topics: Mapping[str, str]) -> ClusterMetadata:
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(half_built, "describe_topic_configs", no_configs)
     monkeypatch.setattr(deletion_guards, "UNKNOWN_FOR_S", 0.05)
     monkeypatch.setattr(topic_deletions, "LOOK_S", 0.005)
     monkeypatch.setattr(topic_deletions, "AGAIN_S", 0.02)

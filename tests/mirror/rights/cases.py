@@ -3,7 +3,7 @@ notices.
 
 Topics: `THERE` is on both clusters, with 40 records at the source; `NEW` at the source only; `CUT` starts at offset 40
 there; `BUILT` is compacted, and being built on the target; `AGAIN`, `GROWING`, `CHANGING` and `GOING` are mirrored by
-runs. `GUARDED_SOURCE` is on the cluster that checks rights when that is the source, and holds a transaction that is open.
+runs. `GUARDED_SOURCE` is on the cluster that checks rights when that is the source, and holds an open transaction.
 """
 
 from __future__ import annotations
