@@ -114,6 +114,23 @@ def test_it_says_who_it_is_and_what_its_links_select(story: Story) -> None:
     assert all({"host", "pid"} <= set(e.says) for e in story.elections.values())
 
 
+def test_a_link_that_comes_later_is_a_member_of_its_own_and_those_of_the_others_go_on(story: Story) -> None:
+    """What a member claims never grows: who is in front of whom would depend on who has heard of it."""
+    story.made.start()
+    before = dict(story.elections)
+    story.made.add(candidate("e"))
+    added = {key: each for key, each in story.elections.items() if key not in before}
+    assert set(added) == {("target of e", "heliograph.sf"), ("target of e", "heliograph.e.sf")}
+    assert [each.started for each in story.elections.values()] == [1] * 9
+    assert [claim["topics"] for claim in story.of(OF_ALL).says["claims"]] == [["a.*"], ["b.*"]]
+    assert [claim["topics"] for claim in added["target of e", OF_ALL].says["claims"]] == [["e.*"]]
+    assert story.made.claims_group("e") is not story.made.claims_group("a")
+    assert story.made.grants()["e"] == 0.0
+    added["target of e", OF_ALL].on_change(PLACED)
+    added["target of e", "heliograph.e.sf"].on_change(PERMITTED)
+    assert story.changes == [("e", ACTIVE)]
+
+
 CLAIMS = Claims(
     claimants=(Claimant(member="m1", seniority=1, host="h", pid=1, claims=(candidate("a").claim,)),)
 )

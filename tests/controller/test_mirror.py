@@ -421,14 +421,15 @@ def test_a_run_knows_which_clusters_its_links_join() -> None:
 class TwoLinks(FakeClusters):
     def __init__(self, *links: LinkSnapshot) -> None:
         super().__init__(links[0])
-        self.links = {snapshot.link.name: snapshot for snapshot in links}
+        self.snapshots = {snapshot.link.name: snapshot for snapshot in links}
+        self.link_names = list(self.snapshots)
 
     async def observe(self) -> list[LinkSnapshot]:
-        return list(self.links.values())
+        return [self.snapshots[link.name] for link in self.links]
 
     async def observe_link(self, name: str, only: Collection[str] | None = None) -> LinkSnapshot:  # noqa: ARG002
         self.observed.append(name)
-        return self.links[name]
+        return self.snapshots[name]
 
 
 async def running(mirror: Mirror) -> asyncio.Task[Any]:
@@ -661,6 +662,69 @@ async def test_a_link_that_is_prepared_is_given_while_another_is_not_ours() -> N
     assert {part.link for part in lanes.held} == {"sf-to-nyc"}
     assert clusters.observed == ["sf-to-nyc"]
     await end(mirror, task)
+
+
+# -- links whose clusters are away
+
+
+def with_one_away() -> tuple[TwoLinks, Settings]:
+    other = replace(LINK, name="sf-to-lax", target="lax")
+    clusters = TwoLinks(observed(), replace(observed(), link=other, target_cluster_id="lax-id"))
+    clusters.cut_off = {"sf-to-lax": {"lax": ClusterUnreachable("cluster 'lax' cannot be reached")}}
+    return clusters, replace(SHORTLY, links=(LINK, other))
+
+
+async def test_a_link_whose_cluster_is_away_at_the_start_joins_later_and_the_other_goes_on() -> None:
+    clusters, settings = with_one_away()
+    lanes, drivership = FakeLanes(), FakeDrivership()
+    mirror = mirror_of(clusters, lanes, drivership, settings)
+    task = await running(mirror)
+    await until(lambda: len(lanes.held) == 1)
+    assert mirror.waiting == {"sf-to-lax": "waiting for cluster 'lax'"}
+    assert set(mirror.roles) == {"sf-to-nyc"}
+    clusters.cut_off = {}
+    await until(lambda: {part.link for part in lanes.held} == {"sf-to-nyc", "sf-to-lax"})
+    assert mirror.waiting == {}
+    assert mirror.cluster_ids["sf-to-lax"] == (SF_ID, "target of sf-to-lax")
+    assert lanes.sent.count((0, "revoke")) == 0
+    await end(mirror, task)
+
+
+async def test_a_run_whose_other_links_are_all_stopped_waits_for_the_one_that_is_away() -> None:
+    clusters, settings = with_one_away()
+    ours = mirrored_sight(source_end=5, target_end=9)  # the target is ahead
+    clusters.snapshots[LINK.name] = snapshot(source_topic(sights=[ours]), targets=[target_topic()])
+    lanes = FakeLanes()
+    mirror = mirror_of(clusters, lanes, settings=settings)
+    task = await running(mirror)
+    await asyncio.sleep(0.2)
+    assert not task.done()
+    clusters.cut_off = {}
+    await until(lambda: {part.link for part in lanes.held} == {"sf-to-lax"})
+    await end(mirror, task)
+
+
+def test_a_run_that_ends_by_itself_wants_every_cluster() -> None:
+    clusters, settings = with_one_away()
+    with pytest.raises(ClusterUnreachable, match="lax"):
+        asyncio.run(mirror_of(clusters, settings=settings, until_caught_up=True).run())
+    assert clusters.closed
+
+
+async def test_a_link_that_joins_while_the_others_wait_for_a_topic_is_planned_with_them() -> None:
+    clusters, settings = with_one_away()
+    clusters.snapshots[LINK.name] = snapshot()
+    lanes = FakeLanes()
+    mirror = mirror_of(clusters, lanes, settings=settings)
+    task = asyncio.create_task(mirror.run())
+    await until(lambda: mirror.phase == "waiting for a topic that matches")
+    clusters.cut_off = {}
+    await until(lambda: {part.link for part in lanes.held} == {"sf-to-lax"})
+    assert set(mirror.roles) == {"sf-to-nyc", "sf-to-lax"}
+    await end(mirror, task)
+
+
+# -- the end of lanes
 
 
 @pytest.mark.parametrize("deaf", [False, True])

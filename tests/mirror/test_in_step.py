@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -139,3 +139,47 @@ async def test_what_an_operator_makes_on_the_target_is_found_while_the_mirror_ru
         await run.until(is_copied(coming, 2), FOLLOWED_S)
         await run.until(is_copied(there, 2), FOLLOWED_S)
     await scene.identical(coming, there, records=120)
+
+
+@pytest.fixture
+def third_cluster() -> Iterator[LabCluster]:
+    with LabCluster.start(name="third") as cluster:
+        yield cluster
+
+
+async def test_one_of_three_clusters_that_is_away_at_the_start_joins_when_it_comes(
+    scene: Scene, third_cluster: LabCluster
+) -> None:
+    (broker,) = third_cluster.brokers
+    topic = await scene.create("there", 2)
+    link = scene.settings.links[0]
+    settings = replace(
+        scene.settings,
+        clusters={
+            **scene.settings.clusters,
+            "third": {"bootstrap.servers": third_cluster.bootstrap_servers},
+        },
+        links=(
+            link,
+            replace(link, name="to-third", target="third"),
+            replace(link, name="again", target="third"),
+        ),
+        discovery_interval_s=1.0,
+    )
+    await asyncio.to_thread(broker.stop)
+    async with plain_run(settings) as run:
+        await run.caught_up()
+        assert set(run.mirror.waiting) == {"to-third", "again"}
+        assert {row.partition.link for row in run.rows} == {link.name}
+        await asyncio.to_thread(broker.start)
+        # Both write one topic: the one that comes first joins, the other stays out, and none of that ends the run.
+        await run.until(lambda run: len(run.mirror.roles) == 2 and "link_out" in run.codes)
+        await run.until(lambda run: len(run.rows) == 4)
+        await scene.produce(topic, 60, seed=1)
+        await run.caught_up()
+        counts = {str(code): count for code, count in run.mirror.outbox.counts.items()}
+        assert (counts["cluster_away"], counts["cluster_back"], counts["link_out"]) == (1, 1, 1)
+    await scene.identical(topic, records=120)
+    await asyncio.to_thread(
+        lambda: assert_identical(scene.source, third_cluster.bootstrap_servers, [topic], records=120)
+    )

@@ -1,8 +1,9 @@
 """What this run may copy: the elections that its links take part in, on their target clusters, and what comes of them.
 
-One member for each pair of a target and a source cluster, of all links between the two (cluster/claims_group.py), and
-for this one version one for each link (cluster/leader_group.py): a link is ours while both say so, for as long as both
-say. Which of its topics are, the order of the claims tells. Knows nothing of lanes.
+One member for each pair of a target and a source cluster, of all links between the two that were there at the start,
+and one for each link that came later (cluster/claims_group.py); for this one version also one for each link, in a group
+of its own (cluster/leader_group.py). A link is ours while both say so, for as long as both say. Which of its topics
+are, the order of the claims tells. Knows nothing of lanes.
 """
 
 from __future__ import annotations
@@ -91,31 +92,44 @@ class Drivership:
     """`on_change(link, role)` is called in the event loop."""
 
     def __init__(self, candidates: Sequence[Candidate], on_change: Callable[[str, Role], None]) -> None:
-        me = (socket.gethostname(), os.getpid())
+        self._me = (socket.gethostname(), os.getpid())
         self._on_change = on_change
-        self._told: dict[str, Role] = {each.link: Seeking() for each in candidates}
-        self._elections: dict[str, tuple[Election, ...]] = {}  # by link
-        self._standings: dict[str, list[Standing]] = {
-            each.link: [Seeking(), Seeking()] for each in candidates
-        }
+        self._told: dict[str, Role] = {}
+        # By link. Replaced, never changed: `grants` is called from any thread.
+        self._elections: dict[str, tuple[Election, ...]] = {}
+        self._standings: dict[str, list[Standing]] = {}
         together: dict[tuple[str, str], list[Candidate]] = {}
         for each in candidates:
             together.setdefault(each.pair, []).append(each)
-        for (_, source_id), links in together.items():
-            of_all = Election(
-                links[0].target,
-                claims_group_of(source_id),
-                ClaimsGroup(*me, [each.claim for each in links]),
-                on_change=partial(self._heard, [each.link for each in links], 0),
+        for links in together.values():
+            self._enter(links)
+
+    def add(self, candidate: Candidate) -> None:
+        """One more link. The claims of a member never change: what it came with is in front of whatever came later, and
+        what comes later is behind (cluster/claims_group.py). So this link has a member of its own."""
+        self._enter([candidate])
+        for election in self._elections[candidate.link]:
+            election.start()
+
+    def _enter(self, links: Sequence[Candidate]) -> None:
+        """One member for all of these, which are between the same two clusters."""
+        first = links[0]
+        of_all = Election(
+            first.target,
+            claims_group_of(first.source_cluster_id),
+            ClaimsGroup(*self._me, [each.claim for each in links]),
+            on_change=partial(self._heard, [each.link for each in links], 0),
+        )
+        for each in links:
+            of_link = Election(
+                each.target,
+                leader_group_of(each.link, each.source_cluster_id),
+                LeaderGroup(*self._me, each.fingerprint),
+                on_change=partial(self._heard, [each.link], 1),
             )
-            for each in links:
-                of_link = Election(
-                    each.target,
-                    leader_group_of(each.link, source_id),
-                    LeaderGroup(*me, each.fingerprint),
-                    on_change=partial(self._heard, [each.link], 1),
-                )
-                self._elections[each.link] = (of_all, of_link)
+            self._told[each.link] = Seeking()
+            self._standings[each.link] = [Seeking(), Seeking()]
+            self._elections = {**self._elections, each.link: (of_all, of_link)}
 
     @property
     def _each(self) -> list[Election]:

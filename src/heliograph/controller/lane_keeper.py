@@ -65,6 +65,11 @@ class LaneKeeper:
 
     # -- links
 
+    def add(self, link_clusters: LinkClusters, flight_s: float) -> None:
+        """One more link: lanes hear of it with its first partition."""
+        self._link_clusters[link_clusters.link] = link_clusters
+        self._placement.add_link(link_clusters.link, flight_s)
+
     def relink(self, link_clusters: Sequence[LinkClusters]) -> None:
         """The clusters' secrets are others now: lanes that are up hear of it, the others when they come."""
         self._link_clusters = {each.link: each for each in link_clusters}

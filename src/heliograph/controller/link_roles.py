@@ -104,16 +104,7 @@ class LinkRoles:
         self._granted: frozenset[str] = frozenset()  # replaced, never changed: other threads read it
         self._preparing: dict[str, asyncio.Task[None]] = {}
         self._trouble = LastingTrouble(self._problem_of, outbox)
-        candidates = [
-            Candidate(
-                claim=clusters.link(link).claim,
-                fingerprint=clusters.link(link).fingerprint,
-                target=clusters.target(link),
-                source_cluster_id=source_id,
-                target_cluster_id=target_id,
-            )
-            for link, (source_id, target_id) in cluster_ids.items()
-        ]
+        candidates = [self._candidate(link, *ids) for link, ids in cluster_ids.items()]
         self._drivership = make_drivership(candidates, self._changed)
         self._cells: dict[FencedGroup, Cells] = {}
         self.ledgers = LinkLedgers(
@@ -123,8 +114,24 @@ class LinkRoles:
         self._reserving: set[asyncio.Task[None]] = set()
         self._unreserved: dict[str, str] = {}  # why, of links whose lanes wait for attempts
 
+    def _candidate(self, link: str, source_id: str, target_id: str) -> Candidate:
+        return Candidate(
+            claim=self._clusters.link(link).claim,
+            fingerprint=self._clusters.link(link).fingerprint,
+            target=self._clusters.target(link),
+            source_cluster_id=source_id,
+            target_cluster_id=target_id,
+        )
+
     def start(self) -> None:
         self._drivership.start()
+
+    def add(self, link: str, cluster_ids: tuple[str, str]) -> None:
+        """One more link; the elections of the others go on as they are."""
+        self.roles[link] = Seeking()
+        self._mirrored[link] = set()
+        self.ledgers.add(link, cluster_ids)
+        self._drivership.add(self._candidate(link, *cluster_ids))
 
     def grants(self) -> dict[str, float]:
         """How long each link is ours for certain, in seconds; 0 until `grant`. May be called from any thread."""

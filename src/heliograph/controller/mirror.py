@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from heliograph.controller.active_link import ActiveLink
+from heliograph.controller.arrivals import Arrivals, Arrived
 from heliograph.controller.balance import cap_lanes, lane_count
 from heliograph.controller.board import Board
 from heliograph.controller.builds import Builds
@@ -43,6 +44,7 @@ from heliograph.controller.recorded_stops import rows_of_stops, stops_met
 from heliograph.controller.remirror import Remirror
 from heliograph.controller.restart import Restart
 from heliograph.controller.secret_watch import SecretWatch
+from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.controller.start_times import StartTimes, Step
 from heliograph.controller.topic_turns import TopicTurns
 from heliograph.copier.lease import ALIVE_S
@@ -80,7 +82,7 @@ GIVE_UP_LIMIT_S = 8.0  # most masters have answered by then, and Spark can be en
 log = logging.getLogger("heliograph")
 
 
-MirrorEvent = LaneEvent | RoleEvent
+MirrorEvent = LaneEvent | RoleEvent | Arrived
 
 
 def _has_work(todo: Plan) -> bool:
@@ -126,6 +128,9 @@ class Mirror:
         self._writer: EventWriter | None = None
         self._ledgers: Mapping[str, LedgerSight] = {}  # by link, as of the first plan
         self._clusters = clusters or Clusters(settings)
+        self._arrivals = Arrivals(
+            self._clusters, self.outbox, self._arrived, interval_s=settings.discovery_interval_s
+        )
         self._read_again = read_again
         self._secrets: SecretWatch | None = None
         self._make_lanes = make_lanes
@@ -144,6 +149,11 @@ class Mirror:
     @property
     def roles(self) -> Mapping[str, Role]:
         return self._roles.roles if self._roles is not None else {}
+
+    @property
+    def waiting(self) -> Mapping[str, str]:
+        """Links that take no part yet, and why."""
+        return self._arrivals.waiting
 
     @property
     def lanes(self) -> list[LaneView]:
@@ -184,12 +194,13 @@ class Mirror:
     async def _begin(self) -> None:
         for caution in self.settings.cautions:
             self.outbox.tell(caution.code, caution.message, hint=caution.hint)
-        await self._clusters.connect()
+        await self._connect()
         self._times.reached(Step.CONNECTED)
         self._clusters.on_refused = self._tell_access
         self._writer = self._clusters.event_writer(self.outbox)
         self._writer.start()
         self.outbox.attach(self._writer)
+        self._arrivals.start()
         # It takes longer than everything else that comes before the first record. If it turns out that there is
         # nothing to copy, or the plan fails, it is given up.
         self._starting = self._start_spark()
@@ -204,10 +215,19 @@ class Mirror:
             return
         waits = bool(todo.paused) and not self._until_caught_up  # until an operator resumes them
         wanted = bool(todo.copies or todo.cleaning) or waits or self._is_anything_wanted(todo)
+        wanted = wanted or bool(self.waiting)
         self._ends_by_itself = self._until_caught_up or not wanted
         if wanted or self._is_anything_unrecorded(todo):
             self._roles = self._elect()
             await self._start_lanes(self._starting, max(len(todo.copies), 1))
+
+    async def _connect(self) -> None:
+        """To all clusters, if the run ends by itself; else to those of one link at least."""
+        if self._until_caught_up:
+            await self._clusters.connect()
+            return
+        for link, away in (await self._clusters.connect_some()).items():
+            self._arrivals.await_clusters(link, away)
 
     # -- observe, plan
 
@@ -248,12 +268,21 @@ class Mirror:
             return None
 
     async def _observe_and_plan(self) -> Plan:
-        snapshots = await self._clusters.observe()
+        snapshots = await self._observe()
         self.cluster_ids = {s.link.name: s.cluster_ids for s in snapshots}
         self._ledgers = await look_at_ledgers(self._clusters, snapshots)
         recorded = {link: sight.recorded for link, sight in self._ledgers.items()}
         findings = await self._clusters.preflight(snapshots, recorded)
         return plan(snapshots, findings, recorded_of=lambda seen: recorded[seen.link.name])
+
+    async def _observe(self) -> Sequence[LinkSnapshot]:
+        if self._until_caught_up:
+            return await self._clusters.observe()
+        snapshots, away = await self._clusters.observe_some()
+        self._clusters.set_apart(away)
+        for link, problem in away.items():
+            self._arrivals.await_reading(link, problem.message)
+        return snapshots
 
     def _is_anything_wanted(self, todo: Plan) -> bool:
         """Whether an operator wants something of topics that nobody would copy: then there is something to do."""
@@ -273,6 +302,25 @@ class Mirror:
     def _is_recorded(self, key: MirrorPartition) -> bool:
         topic_id = self._clusters.target(key.link).metadata.identity(key.target_topic)
         return self._ledgers[key.link].recorded.stop(key.target, topic_id) is not None
+
+    # -- links that come later
+
+    def _arrived(self, arrived: Arrived) -> None:
+        """What is about it is written to its target from now on; all else has its turn in `_join`."""
+        if self._writer is not None:
+            for target in self._clusters.events_targets([arrived.link]):
+                self._writer.add(target)
+        self._events.put_nowait(arrived)
+
+    def _join(self, link: str) -> None:
+        """A link that was not there for the first plan."""
+        assert self._keeper is not None
+        if link in self._elected.roles or link in self.waiting:  # or it went again before its turn
+            return
+        self.cluster_ids[link] = self._clusters.cluster_ids(link)
+        (clusters,) = (each for each in self._clusters.link_clusters() if each.link == link)
+        self._keeper.add(clusters, self._clusters.flight_s(link))
+        self._elected.add(link, self.cluster_ids[link])
 
     # -- which links are ours
 
@@ -396,7 +444,7 @@ class Mirror:
             engine,
             self.board,
             self._clusters.link_clusters(),
-            {link.name: self._clusters.flight_s(link.name) for link in settings.links},
+            {link.name: self._clusters.flight_s(link.name) for link in self._clusters.links},
             self.outbox,
             count=count,
             now=clock_of_waits(),
@@ -512,6 +560,8 @@ class Mirror:
                 self._stood_down(link, active)
             case Failed(problem):
                 raise problem
+            case Arrived(link):
+                self._join(link)
             case LaneUp():
                 self._times.reached(Step.LANE_UP)
                 self._keeper.up(event, now)
@@ -560,6 +610,7 @@ class Mirror:
 
     async def _finish(self) -> None:
         try:
+            await self._arrivals.aclose()
             await asyncio.gather(*(each.aclose() for each in self._active.values()))
             if self._commands is not None:
                 await self._commands.aclose()

@@ -53,6 +53,8 @@ class Event(StrEnum):
     TOPIC_GONE = "topic_gone"
     PARTITIONS_ADDED = "partitions_added"
     CLUSTER_AWAY = "cluster_away"
+    CLUSTER_BACK = "cluster_back"
+    LINK_OUT = "link_out"
     ACCESS_REFUSED = "access_refused"
     SECRET_CHANGED = "secret_changed"
     SECRET_REFUSED = "secret_refused"
@@ -89,6 +91,7 @@ _FOR_INFORMATION = frozenset(
         Event.TOPIC_FILLED,
         Event.TOPIC_BUILT,
         Event.PARTITIONS_ADDED,
+        Event.CLUSTER_BACK,
         Event.SECRET_CHANGED,
         Event.COMMAND,
         Event.PAUSED,
