@@ -13,6 +13,7 @@ from typing import Any, cast
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.fenced_cells import Cell
 from heliograph.cluster.metadata import ClusterMetadata
+from heliograph.cluster.security.settings import Security
 from heliograph.cluster.standing import Placed, Standing, Term
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Active, Candidate, Drivership, Role
@@ -29,6 +30,7 @@ from heliograph.model.link import Link
 from heliograph.model.occurrence import Occurrence
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition, TopicPartition
+from heliograph.model.settings import Settings
 
 from .memory_logs import MemoryLogs
 from .observed import LINK, SF_ID, metadata_of, mirrored_sight, snapshot, source_topic, target_topic
@@ -88,6 +90,7 @@ class FakeClusters:
         self.link_names = [LINK.name]
         self.unfit: HeliographError | None = None  # what topics of links that wait are read with
         self._apart: set[str] = set()
+        self.settings = Settings(clusters={}, links=())
 
     async def connect(self) -> None:
         await self._step("connect")
@@ -102,6 +105,17 @@ class FakeClusters:
     async def reach(self, link: str) -> dict[str, ClusterUnreachable]:
         return self.cut_off.get(link, {})
 
+    def securities(self, _settings: Settings) -> list[tuple[ClusterClient, Security]]:
+        return []
+
+    def check(self, settings: Settings, links: Collection[str]) -> None:
+        del settings, links
+
+    async def follow(self, settings: Settings) -> None:
+        names = [link.name for link in settings.links]
+        self._apart |= {*names} - {*self.link_names}
+        self.link_names, self.settings = names, settings
+
     def set_apart(self, links: Iterable[str]) -> None:
         self._apart |= set(links)
 
@@ -115,12 +129,15 @@ class FakeClusters:
     def cluster_ids(self, link: str) -> tuple[str, str]:
         return SF_ID, f"target of {link}"
 
-    async def link_topics(self, name: str) -> LinkTopics:
+    async def link_topics(self, name: str, link: Link | None = None) -> LinkTopics:
         if self.unfit is not None:
             raise self.unfit
         source_id, target_id = self.cluster_ids(name)
         return LinkTopics(
-            link=self.link(name), source_cluster_id=source_id, target_cluster_id=target_id, topics=("orders",)
+            link=link or self.link(name),
+            source_cluster_id=source_id,
+            target_cluster_id=target_id,
+            topics=("orders",),
         )
 
     def events_targets(self, _links: Iterable[str]) -> list[EventsTarget]:
@@ -165,7 +182,8 @@ class FakeClusters:
             await asyncio.Event().wait()
 
     def link(self, name: str) -> Link:
-        return replace(LINK, name=name)
+        found = [link for link in self.settings.links if link.name == name]
+        return found[0] if found else replace(LINK, name=name)
 
     def target(self, link: str) -> ClusterClient:
         return cast(ClusterClient, self.targets.get(link))
@@ -339,6 +357,7 @@ class FakeDrivership:
         self.tell: Callable[[str, Role], None] = lambda _link, _role: None
         self.closed: list[bool] = []  # of each end, whether the group was left
         self.granted: dict[str, float] = {}
+        self.removed: list[str] = []
         self.group = PlayedGroup()
 
     def make(self, candidates: Sequence[Candidate], on_change: Callable[[str, Role], None]) -> Drivership:
@@ -359,6 +378,9 @@ class FakeDrivership:
         self.candidates = [*self.candidates, candidate]
         if self._at_start is not None:
             self.tell(candidate.link, self._at_start)
+
+    async def remove(self, link: str) -> None:
+        self.removed.append(link)
 
     def grants(self) -> dict[str, float]:
         return dict(self.granted)

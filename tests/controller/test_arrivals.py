@@ -28,7 +28,9 @@ class Story:
         self.clusters.set_apart([LAX, TOKYO])
         self.outbox = Outbox()
         self.arrived: list[Arrived] = []
-        self.arrivals = Arrivals(self.clusters.made, self.outbox, self.arrived.append, interval_s=0.01)
+        self.arrivals = Arrivals(
+            self.clusters.made, self.outbox, self.arrived.append, asyncio.Lock(), interval_s=0.01
+        )
         for link, away in self.clusters.cut_off.items():
             self.arrivals.await_clusters(link, away)
 

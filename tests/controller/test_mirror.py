@@ -31,6 +31,7 @@ from heliograph.model.errors import (
     PartitionStop,
 )
 from heliograph.model.events import Event, Trouble
+from heliograph.model.link import Link
 from heliograph.model.occurrence import of_stop, of_trouble
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.settings import Caution, Settings, SparkSettings
@@ -721,6 +722,112 @@ async def test_a_link_that_joins_while_the_others_wait_for_a_topic_is_planned_wi
     clusters.cut_off = {}
     await until(lambda: {part.link for part in lanes.held} == {"sf-to-lax"})
     assert set(mirror.roles) == {"sf-to-nyc", "sf-to-lax"}
+    await end(mirror, task)
+
+
+# -- the config, followed
+
+
+class Followed:
+    """A run whose config is what `says` is."""
+
+    def __init__(self, *links: Link) -> None:
+        clusters: dict[str, dict[str, str]] = {"sf": {}, "nyc": {}, "lax": {}}
+        self.says = replace(SHORTLY, clusters=clusters, links=links or (LINK,))
+        self.clusters = TwoLinks(observed(2), replace(observed(), link=TO_LAX, target_cluster_id="lax-id"))
+        self.clusters.settings = self.says
+        self.clusters.link_names = [link.name for link in self.says.links]
+        self.lanes, self.drivership = FakeLanes(), FakeDrivership()
+        self.mirror = mirror_of(
+            self.clusters, self.lanes, self.drivership, self.says, read_again=lambda: self.says
+        )
+
+    @property
+    def codes(self) -> list[str]:
+        return [str(each.code) for each in self.mirror.outbox.last]
+
+    @property
+    def held(self) -> set[str]:
+        return {key.link for key in self.lanes.held}
+
+    async def quiet(self) -> list[tuple[int, str]]:
+        await asyncio.sleep(0.2)
+        return self.lanes.sent
+
+
+TO_LAX = replace(LINK, name="sf-to-lax", target="lax")
+
+
+async def test_a_link_that_is_added_joins_and_nothing_of_the_other_is_touched() -> None:
+    it = Followed()
+    task = await running(it.mirror)
+    await until(lambda: len(it.lanes.held) == 2)
+    it.says = replace(it.says, links=(LINK, TO_LAX))
+    await until(lambda: it.held == {LINK.name, TO_LAX.name})
+    assert "revoke" not in [what for _, what in it.lanes.sent]
+    assert it.codes.count("config_changed") == 1
+    assert [link.name for link in it.mirror.settings.links] == [LINK.name, TO_LAX.name]
+    await end(it.mirror, task)
+
+
+async def test_a_link_that_is_removed_is_let_go_leaves_a_mark_and_its_groups_and_the_other_goes_on() -> None:
+    it = Followed(LINK, TO_LAX)
+    task = await running(it.mirror)
+    await until(lambda: len(it.lanes.held) == 3)
+    compare_all(it.mirror, it.lanes)
+    await until(lambda: all(row.compared for row in it.mirror.board.rows.values()))
+    it.drivership.group.committed.clear()
+    it.says = replace(it.says, links=(LINK,))
+    await until(lambda: "config_changed" in it.codes)
+    assert it.held == {LINK.name}
+    assert it.drivership.removed == [TO_LAX.name]
+    assert {key.link for key in it.mirror.board.rows} == {LINK.name}
+    assert set(it.mirror.roles) == set(it.mirror.cluster_ids) == {LINK.name}
+    assert any("clean" in cell.text for cell in it.drivership.group.committed.values())
+    it.drivership.tell(TO_LAX.name, elected(7))  # what is still on its way means nothing
+    it.says = replace(it.says, links=(LINK, TO_LAX))
+    await until(lambda: it.held == {LINK.name, TO_LAX.name})
+    await end(it.mirror, task)
+
+
+async def test_a_link_that_selects_more_stands_for_election_anew_and_the_other_goes_on() -> None:
+    it = Followed(replace(LINK, topics=("orders",)), TO_LAX)
+    task = await running(it.mirror)
+    await until(lambda: len(it.lanes.held) == 3)
+    it.says = replace(it.says, links=(LINK, TO_LAX))
+    await until(lambda: it.drivership.removed == [LINK.name])
+    await until(lambda: len(it.lanes.held) == 3)
+    assert it.drivership.candidates[-1].claim == LINK.claim
+    await end(it.mirror, task)
+
+
+@pytest.mark.parametrize("wrong", [True, False])
+async def test_what_is_wrong_or_needs_a_restart_is_told_once_and_touches_nothing(wrong: bool) -> None:
+    it = Followed()
+    task = await running(it.mirror)
+    await until(lambda: len(it.lanes.held) == 2)
+    sent = list(it.lanes.sent)
+    if wrong:
+        it.clusters.unfit = ConfigError(["links: in a circle"])
+        it.says = replace(it.says, links=(replace(LINK, exclude=("x",)),))
+    else:
+        it.says = replace(it.says, lanes=3, spark=SparkSettings(master="local[7]"))
+    assert await it.quiet() == sent
+    assert it.codes.count("config_refused" if wrong else "restart_needed") == 1
+    assert "config_changed" not in it.codes
+    assert it.mirror.settings.lanes == SETTINGS.lanes
+    await end(it.mirror, task)
+
+
+async def test_a_run_that_ends_by_itself_copies_by_the_config_that_it_began_with() -> None:
+    it = Followed()
+    mirror = mirror_of(
+        it.clusters, it.lanes, it.drivership, it.says, read_again=lambda: it.says, until_caught_up=True
+    )
+    task = await running(mirror)
+    it.says = replace(it.says, links=(LINK, TO_LAX))
+    await it.quiet()
+    assert [link.name for link in mirror.settings.links] == [LINK.name]
     await end(mirror, task)
 
 

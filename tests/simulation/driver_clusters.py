@@ -3,7 +3,7 @@ coordinator. What follows from what is observed is production's."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,7 +14,7 @@ from heliograph.cluster.metadata import ClusterMetadata
 from heliograph.cluster.own_topics import OwnTopics
 from heliograph.cluster.properties import ClientProperties
 from heliograph.controller.clusters import Clusters
-from heliograph.controller.event_writer import EventWriter
+from heliograph.controller.event_writer import EventsTarget, EventWriter
 from heliograph.controller.finding import Finding
 from heliograph.controller.gap_filling import UNREAD, GapFilling
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
@@ -90,6 +90,9 @@ class DriverClusters(Clusters):
     def event_writer(self, outbox: Outbox) -> EventWriter:
         """To nowhere: what is told is judged as it is told."""
         return EventWriter((), outbox)
+
+    def events_targets(self, _links: Iterable[str]) -> list[EventsTarget]:
+        return []
 
     async def _gap_filling(self, _seen: LinkSnapshot) -> GapFilling:
         return UNREAD  # markers are tried, as where nobody says anything

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from heliograph.controller.board import Board
 from heliograph.controller.builds import Builds
-from heliograph.controller.changes import Absences, begins_anew, changes
+from heliograph.controller.changes import Absences, begins_anew, changes, is_copied
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.link_roles import LinkRoles
 from heliograph.controller.plan_told import PlanTold
@@ -24,6 +24,7 @@ from heliograph.controller.topic_turns import TopicTurns
 from heliograph.model.clock import Clock, clock_of_waits, time_of_day
 from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed
 from heliograph.model.events import Event
+from heliograph.model.link import Link
 from heliograph.model.occurrence import Occurrence
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition
@@ -55,7 +56,6 @@ class ActiveLink:
         clock: Clock = clock_of_waits,
     ) -> None:
         self._name = link
-        self._link = clusters.link(link)
         self._clusters = clusters
         self._roles = roles
         self._board = board
@@ -65,7 +65,9 @@ class ActiveLink:
         self._told = told
         self._outbox = outbox
         self._on_planned = on_planned
-        self._interval_s = interval_s
+        self.interval_s = interval_s
+        self._matched: Link | None = None  # by whose patterns all of the board is selected
+        self._otherwise: set[str] = set()  # topics that are copied otherwise by now
         self._clock = clock
         self._absences = Absences()
         self._again_at = clock() + AGAIN_S
@@ -75,6 +77,15 @@ class ActiveLink:
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._follow())
         self._task.add_done_callback(_report)
+
+    @property
+    def _link(self) -> Link:
+        """As the config has it now."""
+        return self._clusters.link(self._name)
+
+    def copy_otherwise(self, topics: Iterable[str]) -> None:
+        """The config has another policy for these: their partitions are given to lanes anew, at the next look."""
+        self._otherwise |= set(topics)
 
     def stop(self) -> None:
         """What is under way is dropped: the next holder of the link finds it again."""
@@ -88,7 +99,7 @@ class ActiveLink:
 
     async def _follow(self) -> None:
         while True:
-            wait_s = min(self._interval_s, CONFIRM_S) if self._absences.pending else self._interval_s
+            wait_s = min(self.interval_s, CONFIRM_S) if self._absences.pending else self.interval_s
             await asyncio.sleep(wait_s)
             try:
                 await self._look()
@@ -102,6 +113,10 @@ class ActiveLink:
         again = now >= self._again_at
         if again:
             self._again_at = now + AGAIN_S
+        await self._drop_unmatched()
+        for topic in self._free(self._otherwise):
+            await self._give_anew(topic)
+            self._otherwise.discard(topic)
         source, target = await self._clusters.topics(self._name)
         found = changes(self._link, source, target, self._board.by_source_topic(self._name), again=again)
         gone = self._free(self._absences.confirmed(found.gone))
@@ -110,6 +125,15 @@ class ActiveLink:
         wanted = self._free(found.plan)
         for first in range(0, len(wanted), TOPICS_AT_ONCE):
             await self._plan(wanted[first : first + TOPICS_AT_ONCE])
+
+    async def _drop_unmatched(self) -> None:
+        """What the config does not select any more."""
+        link = self._link
+        if link is not self._matched:
+            dropped = {topic for topic in self._board.by_source_topic(self._name) if not link.matches(topic)}
+            free = self._free(dropped)
+            await self._let_go(free, excluded=True)
+            self._matched = link if dropped <= {*free} else None
 
     def _free(self, topics: Iterable[str]) -> list[str]:
         """Those that nobody works on; the others are looked at again next time."""
@@ -130,9 +154,18 @@ class ActiveLink:
             self._restart.begin(todo, keys, self._roles.ledgers.of(self._name))
         self._on_planned(self._name)
 
+    async def _give_anew(self, topic: str) -> None:
+        """What is stopped, paused or built waits for others: they plan it anew."""
+        async with self._turns.alone(self._name, [self._link.target_topic(topic)]):
+            todo = (await self._roles.take_again(self._name, [topic], as_found=True)).todo
+            rows = self._board.rows
+            keys = [key for key in todo.keys if key in rows and is_copied(rows[key])]
+            await self._restart.take_back(keys)
+            self._restart.begin(todo, keys, self._roles.ledgers.of(self._name))
+
     # -- let go
 
-    async def _let_go(self, topics: Collection[str]) -> None:
+    async def _let_go(self, topics: Collection[str], *, excluded: bool = False) -> None:
         by_topic = self._board.by_source_topic(self._name)
         for topic in topics:
             keys = [row.partition for row in by_topic.get(topic, ())]
@@ -143,15 +176,19 @@ class ActiveLink:
                 async with self._builds.left_alone(self._name, target_topic):
                     await self._restart.let_go(keys)
                 self._roles.let_go(self._name, keys)
-            self._tell_gone(keys[0])
+            self._tell_gone(keys[0], excluded=excluded)
 
-    def _tell_gone(self, key: MirrorPartition) -> None:
+    def _tell_gone(self, key: MirrorPartition, *, excluded: bool) -> None:
+        why = (
+            f"the config does not select topic {key.source_topic} any more"
+            if excluded
+            else f"cluster {self._link.source!r} has no topic {key.source_topic} any more"
+        )
         self._outbox.put(
             Occurrence(
                 at=time_of_day(),
                 code=Event.TOPIC_GONE,
-                message=f"link {key.link}: cluster {self._link.source!r} has no topic {key.source_topic} any more;"
-                f" topic {key.target_topic} keeps what was copied",
+                message=f"link {key.link}: {why}; topic {key.target_topic} keeps what was copied",
                 link=key.link,
                 source_topic=key.source_topic,
                 target_topic=key.target_topic,

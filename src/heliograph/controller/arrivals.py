@@ -29,20 +29,24 @@ class Arrived:
 
 
 class Arrivals:
-    """`on_arrived` is called in the event loop, with links that take part from then on."""
+    """`on_arrived` is called in the event loop, with links that take part from then on. `alone`: held while links are
+    tried, and by whoever takes links away."""
 
     def __init__(
         self,
         clusters: Clusters,
         outbox: Outbox,
         on_arrived: Callable[[Arrived], None],
+        alone: asyncio.Lock,
         *,
         interval_s: float,
     ) -> None:
+        self._alone = alone
         self._clusters = clusters
         self._outbox = outbox
         self._on_arrived = on_arrived
-        self._interval_s = interval_s
+        self.interval_s = interval_s
+        self._wake = asyncio.Event()
         self._waiting: dict[str, str] = {}  # by link: for what, in words
         self._away: set[str] = set()  # clusters of which that was told
         self._kept_out: dict[str, str] = {}  # by link: why, as it was told
@@ -63,6 +67,16 @@ class Arrivals:
                 words = f"{problem.message}; links that need it wait, the others go on"
                 self._outbox.tell(Event.CLUSTER_AWAY, words, hint=problem.hint or None)
 
+    def await_link(self, link: str) -> None:
+        """It is new: it is tried at once."""
+        self._waiting[link] = "joining"
+        self._wake.set()
+
+    def forget(self, link: str) -> None:
+        """It is to join no more."""
+        self._waiting.pop(link, None)
+        self._kept_out.pop(link, None)
+
     def await_reading(self, link: str, problem: str) -> None:
         """The same of a link whose clusters answer, and cannot be read."""
         words = f"waiting: {problem}"
@@ -81,11 +95,20 @@ class Arrivals:
 
     async def _follow(self) -> None:
         while True:
-            await asyncio.sleep(self._interval_s)
+            try:
+                async with asyncio.timeout(self.interval_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+            self._wake.clear()
             await self.look()
 
     async def look(self) -> None:
         """Try all of them once."""
+        async with self._alone:
+            await self._look()
+
+    async def _look(self) -> None:
         links = list(self._waiting)
         reached = await asyncio.gather(*map(self._reach, links))
         # One after the other: each has to go with those that have joined by then.

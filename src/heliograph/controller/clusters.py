@@ -44,6 +44,8 @@ class Clusters:
         for link in settings.links:
             self._make_clients(settings, link)
         self._connected: set[tuple[str, str]] = set()
+        self._former: dict[str, Link] = {}  # links that were removed: of some of them something is still told
+        self._retired: list[ClusterClient] = []  # their targets: what is shared by several links may use one
         self._apart: frozenset[str] = frozenset()  # links that take no part yet: a cluster of theirs is away
         # TLS or SASL failed on a connection of the driver's own; while it connects it raises that instead
         self.on_refused: Callable[[str, SecurityFailed], None] = lambda _cluster, _problem: None
@@ -79,6 +81,28 @@ class Clusters:
     def links(self) -> tuple[Link, ...]:
         """Those that take part."""
         return tuple(link for link in self._settings.links if link.name not in self._apart)
+
+    def check(self, settings: Settings, links: Collection[str]) -> None:
+        """`ConfigError` if clients for these links cannot be made."""
+        for link in settings.links:
+            if link.name in links:
+                parse_properties(settings.source_properties(link))
+                parse_properties(settings.target_properties(link))
+
+    async def follow(self, settings: Settings) -> None:
+        """Settings with other links. One that is new takes no part before it joins."""
+        names = {link.name for link in settings.links}
+        gone = [link for link in self._settings.links if link.name not in names]
+        for link in gone:
+            self._former[link.name] = link
+            self._connected -= {(link.name, "source"), (link.name, "target")}
+            self._retired.append(self._clients.pop((link.name, "target")))
+            await self._clients.pop((link.name, "source")).aclose()
+        new = [link for link in settings.links if (link.name, "source") not in self._clients]
+        for link in new:
+            self._make_clients(settings, link)
+        self._apart = (self._apart & names) | {link.name for link in new}
+        self._settings = settings
 
     async def connect(self) -> None:
         """Reach every cluster, or say which cannot be, in bounded time."""
@@ -131,10 +155,10 @@ class Clusters:
         """Of its source and its target, which have been reached."""
         return self.source(link).metadata.cluster_id, self.target(link).metadata.cluster_id
 
-    async def link_topics(self, name: str) -> LinkTopics:
-        """What the link copies, as metadata of its source shows it now."""
-        link, (source_id, target_id) = self.link(name), self.cluster_ids(name)
-        seen = await self.source(name).read_metadata(None)
+    async def link_topics(self, name: str, link: Link | None = None) -> LinkTopics:
+        """What the link copies, as metadata of its source shows it now. `link`: if it is to be another one."""
+        link, (source_id, target_id) = link or self.link(name), self.cluster_ids(name)
+        seen, _ = await self.topics(name)
         topics = (t.name for t in seen.topics.values() if link.matches(t.name, internal=t.internal))
         return LinkTopics(
             link=link, source_cluster_id=source_id, target_cluster_id=target_id, topics=tuple(topics)
@@ -165,7 +189,8 @@ class Clusters:
             ) from None
 
     def link(self, name: str) -> Link:
-        return next(link for link in self._settings.links if link.name == name)
+        found = next((link for link in self._settings.links if link.name == name), None)
+        return found or self._former[name]
 
     def target(self, link: str) -> ClusterClient:
         return self._clients[link, "target"]
@@ -294,7 +319,7 @@ class Clusters:
         ]
 
     async def aclose(self) -> None:
-        await asyncio.gather(*(client.aclose() for client in self._clients.values()))
+        await asyncio.gather(*(client.aclose() for client in (*self._clients.values(), *self._retired)))
 
 
 def _all_of(problems: Sequence[ClusterUnreachable]) -> ClusterUnreachable:

@@ -99,6 +99,13 @@ class LaneKeeper:
     def drop(self, link: str) -> None:
         self._placement.drop(link)
 
+    async def release_link(self, link: str) -> list[MirrorPartition]:
+        """All that was to be copied of it; on return no lane has any of it."""
+        self.drop(link)
+        partitions = self._placement.of_link(link)
+        await self.release(partitions)
+        return partitions
+
     # -- partitions
 
     def extend(self, copies: Iterable[CopyPartition], created: Collection[str] = ()) -> None:

@@ -54,6 +54,13 @@ class LinkLedgers:
         """One more link."""
         self._cluster_ids[link] = cluster_ids
 
+    async def remove(self, link: str) -> None:
+        """What was to be written of it is; its cluster's ledger stays open, for the others."""
+        self._tried_since.pop(link, None)
+        ledger = self._links.pop(link, None)
+        if ledger is not None:
+            await ledger.aclose(CLOSE_LIMIT_S)
+
     def of(self, link: str) -> LinkLedger | None:
         """None: there is none, or it was not opened yet."""
         return self._links.get(link)

@@ -24,6 +24,8 @@ from heliograph.controller.builds import Builds
 from heliograph.controller.cells import Mark
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.commands import Commands
+from heliograph.controller.config_follower import ConfigFollower
+from heliograph.controller.config_watch import ConfigWatch
 from heliograph.controller.drivership import Drivership, Role
 from heliograph.controller.event_writer import EventWriter
 from heliograph.controller.fill_rates import FillRates, rows_of_rate, way_of
@@ -61,9 +63,11 @@ from heliograph.engine.lanes import (
 )
 from heliograph.engine.spark_conf import is_local
 from heliograph.engine.starting import Starting
+from heliograph.model.claims import Claim
 from heliograph.model.clock import clock_of_waits
 from heliograph.model.errors import ClusterUnreachable, EngineLost, SecurityFailed
 from heliograph.model.events import Event
+from heliograph.model.link import Link
 from heliograph.model.occurrence import Occurrence
 from heliograph.model.occurrence_log import logged
 from heliograph.model.outbox import Outbox
@@ -128,11 +132,16 @@ class Mirror:
         self._writer: EventWriter | None = None
         self._ledgers: Mapping[str, LedgerSight] = {}  # by link, as of the first plan
         self._clusters = clusters or Clusters(settings)
+        self._alone = asyncio.Lock()  # whoever changes which links there are
         self._arrivals = Arrivals(
-            self._clusters, self.outbox, self._arrived, interval_s=settings.discovery_interval_s
+            self._clusters,
+            self.outbox,
+            self._arrived,
+            self._alone,
+            interval_s=settings.discovery_interval_s,
         )
         self._read_again = read_again
-        self._secrets: SecretWatch | None = None
+        self._config: ConfigWatch | None = None
         self._make_lanes = make_lanes
         self._told = PlanTold(self.outbox)
         self._turns = TopicTurns()
@@ -162,6 +171,11 @@ class Mirror:
     def stop(self) -> None:
         """Ask the run to end: stop copying, drain, leave nothing behind."""
         self._stop.set()
+
+    def look_at_config(self) -> None:
+        """Now, and not when its time has come."""
+        if self._config is not None:
+            self._config.look_now()
 
     async def run(self) -> Board:
         """Until `stop`, or until caught up if so asked. The board tells how it ended."""
@@ -315,12 +329,55 @@ class Mirror:
     def _join(self, link: str) -> None:
         """A link that was not there for the first plan."""
         assert self._keeper is not None
-        if link in self._elected.roles or link in self.waiting:  # or it went again before its turn
+        taking_part = {each.name for each in self._clusters.links}
+        if link in self._elected.roles or link not in taking_part:  # or it went again before its turn
             return
         self.cluster_ids[link] = self._clusters.cluster_ids(link)
         (clusters,) = (each for each in self._clusters.link_clusters() if each.link == link)
         self._keeper.add(clusters, self._clusters.flight_s(link))
         self._elected.add(link, self.cluster_ids[link])
+
+    # -- the config, followed
+
+    @property
+    def claims(self) -> Mapping[str, Claim]:
+        return self._elected.claims
+
+    def go_by(self, settings: Settings) -> None:
+        self.settings = settings
+        self._arrivals.interval_s = settings.discovery_interval_s
+        for active in self._active.values():
+            active.interval_s = settings.discovery_interval_s
+
+    def await_link(self, name: str) -> None:
+        self._clusters.set_apart([name])
+        self._arrivals.await_link(name)
+
+    def look_anew(self, name: str, before: Link) -> None:
+        active, now = self._active.get(name), self._clusters.link(name)
+        if active is None:
+            self._elected.prepare_again(name)
+            return
+        topics = self.board.by_source_topic(name)
+        active.copy_otherwise(each for each in topics if before.policy_of(each) != now.policy_of(each))
+
+    async def remove_link(self, name: str) -> None:
+        self._arrivals.forget(name)
+        if not self._elected.takes_part(name):
+            return
+        assert self._keeper is not None
+        self._elected.retire(name)
+        if (active := self._active.pop(name, None)) is not None:
+            await active.aclose()
+        self._end_work(name)
+        keys = await self._keeper.release_link(name)
+        await self._leave_marks(name)
+        await self._elected.remove(name)
+        self._adopted.pop(name, None)
+        self._marks.pop(name, None)
+        self._keeper.forget(keys)
+        self.board.remove([key for key in self.board.rows if key.link == name])
+        self.cluster_ids.pop(name, None)
 
     # -- which links are ours
 
@@ -335,6 +392,8 @@ class Mirror:
         assert self._keeper is not None
         assert self._roles is not None
         assert self._commands is not None
+        if not self._roles.takes_part(link):
+            return
         written = self._roles.ledgers.of(link) is not None
         adopted = self.board.adopt(
             link,
@@ -403,8 +462,7 @@ class Mirror:
         assert self._commands is not None
         if (active_link := self._active.pop(link, None)) is not None:
             active_link.stop()
-        self._commands.stood_down(link)
-        self._builds_of_run.stood_down(link)
+        self._end_work(link)
         self._adopted.pop(link, None)
         self._marks.pop(link, None)
         if active is not None:
@@ -412,6 +470,11 @@ class Mirror:
         self._keeper.drop(link)
         # At once: lanes must hear of what is taken back before anything is granted again.
         self._keeper.settle(clock_of_waits())
+
+    def _end_work(self, link: str) -> None:
+        assert self._commands is not None
+        self._commands.stood_down(link)
+        self._builds_of_run.stood_down(link)
 
     # -- lanes
 
@@ -454,8 +517,16 @@ class Mirror:
         self._builds = Builds(self._clusters, self._elected, self.board, restart, self.outbox)
         self._commands = self._take_commands(self._keeper, restart)
         if self._read_again is not None:
-            self._secrets = SecretWatch(self._clusters, self._read_again, self._relink, self.outbox)
-            self._secrets.start()
+            followers = [SecretWatch(self._clusters, self._relink, self.outbox).look]
+            if not self._ends_by_itself:
+                followers.append(ConfigFollower(self._clusters, self, self.outbox, self._alone).follow)
+            self._config = ConfigWatch(
+                self._read_again,
+                followers,
+                self.outbox,
+                interval_s=lambda: self.settings.discovery_interval_s,
+            )
+            self._config.start()
         log.info("%d partition(s) on %d lane(s)", partitions, count)
         engine.start(count)
 
@@ -610,14 +681,14 @@ class Mirror:
 
     async def _finish(self) -> None:
         try:
+            if self._config is not None:
+                await self._config.aclose()
             await self._arrivals.aclose()
             await asyncio.gather(*(each.aclose() for each in self._active.values()))
             if self._commands is not None:
                 await self._commands.aclose()
             if self._builds is not None:
                 await self._builds.aclose()
-            if self._secrets is not None:
-                await self._secrets.aclose()
             if self._engine is not None:
                 drained = await self._drain(self._engine)
                 self._record_rates(over=True)
@@ -649,7 +720,7 @@ class Mirror:
         if self._roles is not None:
             await self._roles.aclose(leave=leave)
 
-    async def _leave_marks(self) -> None:
+    async def _leave_marks(self, link: str | None = None) -> None:
         """Whoever comes next need not wait for what our lanes have drained (controller/cells.py)."""
         if self._keeper is None or self._roles is None:
             return
@@ -657,14 +728,15 @@ class Mirror:
         # What no lane of ours had, because it is stopped or paused, is as it was left to us.
         untouched = {
             key: Mark(mark.end, self._keeper.clear_in_s(key, now))
-            for marks in self._marks.values()
+            for of, marks in self._marks.items()
             for key, mark in marks.items()
-            if not self._keeper.knows(key)
+            if link in (None, of) and not self._keeper.knows(key)
         }
         drained = {
             key: Mark(row.next_offset, self._keeper.clear_in_s(key, now))
             for key, row in self.board.rows.items()
-            if row.compared
+            if link in (None, key.link)
+            and row.compared
             and row.next_offset is not None
             and row.held_by is None
             and self._keeper.is_free(key)

@@ -175,6 +175,9 @@ class Placement:
             if key.link == link:
                 place.wanted = False
 
+    def of_link(self, link: str) -> list[MirrorPartition]:
+        return [key for key in self._places if key.link == link]
+
     def lane_up(self, lane: int, now: float) -> None:
         self._at_rest = False
         self._lanes[lane] = _LaneState(up=True, since=now)

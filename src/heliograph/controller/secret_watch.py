@@ -1,6 +1,6 @@
 """New passwords while a mirror runs: the config's secrets are read again, tried, and handed to the lanes.
 
-    config, every few seconds ─▶ other secrets? ─▶ the driver tries them ─┬─▶ driver and lanes use them from now on
+    config (config_watch.py) ─▶ other secrets? ─▶ the driver tries them ─┬─▶ driver and lanes use them from now on
                                                                           └─▶ refused: told once, the old ones stay
 
 Only what secures connections is taken from the config that is read again. Connections that are open stay so; new ones,
@@ -12,20 +12,17 @@ Owns which secrets are in use. Must not know where a config comes from, nor how 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from heliograph.cluster.security.security_properties import is_about_security
 from heliograph.cluster.security.settings import Security
 from heliograph.controller.clusters import Clusters
-from heliograph.model.errors import HeliographError, ProtocolError, RequestFailed, SecurityFailed
+from heliograph.model.errors import ProtocolError, RequestFailed, SecurityFailed
 from heliograph.model.events import Event
 from heliograph.model.link import Link
 from heliograph.model.outbox import Outbox
 from heliograph.model.settings import Settings
-
-LOOK_S = 5.0
 
 
 def with_secrets_of(running: Settings, read: Settings, clusters: Collection[str]) -> Settings:
@@ -57,43 +54,21 @@ def _secrets(own: Mapping[str, str], read: Mapping[str, str]) -> dict[str, str]:
 
 
 class SecretWatch:
-    """`read_again()`: the settings as they are now; it may block, and raise. `on_change()`: lanes must hear of it."""
+    """`on_change()`: lanes must hear of it."""
 
     def __init__(
         self,
         clusters: Clusters,
-        read_again: Callable[[], Settings],
         on_change: Callable[[], None],
         outbox: Outbox,
     ) -> None:
         self._clusters = clusters
-        self._read_again = read_again
         self._on_change = on_change
         self._outbox = outbox
-        self._unread = ""  # why the config could not be read the last time
         self._refused: dict[str, set[Security]] = {}  # by cluster: what was tried last, in vain
-        self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._watch())
-
-    async def aclose(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _watch(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_S)
-            await self.look()
-
-    async def look(self) -> None:
-        try:
-            read = await asyncio.to_thread(self._read_again)
-        except HeliographError as problem:
-            self._tell_unread(problem)
-            return
-        self._unread = ""
+    async def look(self, read: Settings) -> None:
+        """What the config says now."""
         running = self._clusters.settings
         accepted = {name for name in running.clusters if await self._accepts(name, running, read)}
         if accepted:
@@ -121,9 +96,3 @@ class SecretWatch:
             Event.SECRET_CHANGED, f"cluster {name!r}: the config's new secrets are used from now on"
         )
         return True
-
-    def _tell_unread(self, problem: HeliographError) -> None:
-        if problem.message != self._unread:
-            self._unread = problem.message
-            words = f"the config cannot be read again, its secrets of before stay in use: {problem.message}"
-            self._outbox.tell(Event.SECRET_REFUSED, words, hint=problem.hint)

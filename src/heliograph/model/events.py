@@ -56,6 +56,9 @@ class Event(StrEnum):
     CLUSTER_BACK = "cluster_back"
     LINK_OUT = "link_out"
     ACCESS_REFUSED = "access_refused"
+    CONFIG_CHANGED = "config_changed"
+    CONFIG_REFUSED = "config_refused"
+    RESTART_NEEDED = "restart_needed"
     SECRET_CHANGED = "secret_changed"
     SECRET_REFUSED = "secret_refused"
     PLAN_WARNING = "plan_warning"
@@ -92,6 +95,7 @@ _FOR_INFORMATION = frozenset(
         Event.TOPIC_BUILT,
         Event.PARTITIONS_ADDED,
         Event.CLUSTER_BACK,
+        Event.CONFIG_CHANGED,
         Event.SECRET_CHANGED,
         Event.COMMAND,
         Event.PAUSED,
