@@ -2,7 +2,7 @@
 
 Owns the faults, chosen by seed: answers lost and late, requests executed after nobody waits for them, runs that freeze,
 leave and come back, coordinators that fail over. Runs of this version are members of two groups, those of the version
-before of their link's own only.
+before of their link's own only. A run that selects more later is in the group of claims once more.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from heliograph.model.errors import ProtocolError
 from .group_model import Coordinator
 
 ALL = "all"  # the group of claims; others are named by their link
+LATER = "all, again"  # another member of it, of the same run
 
 
 class BeforeLeaderGroup(LeaderGroup):
@@ -57,11 +58,14 @@ class World:
         self._count = itertools.count()
         self.after(0.05, self._tick)
 
-    def add(self, link: str, claim: Claim | None) -> Run:
-        """A run of this version with this claim, or one of the version before, which selects everything."""
+    def add(self, link: str, claim: Claim | None, *, later: Claim | None = None) -> Run:
+        """A run of this version with this claim, or one of the version before, which selects everything. `later`: it
+        selects that, too, after a while."""
         run = Run(self, len(self.runs), link, claim)
         self.runs.append(run)
         self.after(self.random.uniform(0, 3), run.start)
+        if later is not None:
+            self.after(self.random.uniform(5, 200), lambda: run.select(later))
         return run
 
     def after(self, wait_s: float, event: Callable[[], None]) -> None:
@@ -96,18 +100,27 @@ class Run:
         self.world = world
         self.talks: dict[str, Talk] = {}
         self.frozen_until = 0.0
-        self._link, self._claim = link, claim
+        self._link = link
+        self._claims = [claim] if claim is not None else None  # None: a run of the version before
 
     def start(self) -> None:
-        if self._claim is None:
+        if self._claims is None:
             self.talks = {self._link: Talk(self, self._link, BeforeLeaderGroup("h", self.nth, "config"))}
         else:
             self.talks = {
-                ALL: Talk(self, ALL, ClaimsGroup("h", self.nth, [self._claim])),
+                ALL: Talk(self, ALL, ClaimsGroup("h", self.nth, self._claims)),
                 self._link: Talk(self, self._link, LeaderGroup("h", self.nth, "config")),
             }
         for talk in self.talks.values():
             talk.ask()
+
+    def select(self, claim: Claim) -> None:
+        """This, too. If it is not there now, it says so when it is back."""
+        assert self._claims is not None
+        self._claims = [*self._claims, claim]
+        if self.talks:
+            self.talks[LATER] = Talk(self, ALL, ClaimsGroup("h", self.nth, [claim]))
+            self.talks[LATER].ask()
 
     def leave_for_a_while(self) -> None:
         if not self.talks or self.world.now < self.frozen_until:
@@ -121,16 +134,21 @@ class Run:
         return self.talks[group].membership
 
     def wants(self, topic: str) -> bool:
-        return self._claim is None or self._claim.covers(topic)
+        return self._claims is None or any(claim.covers(topic) for claim in self._claims)
 
     def holds(self, source_topic: str) -> bool:
         """By its leases, this very moment."""
-        now = self.world.now
-        if not self.talks or any(now >= talk.membership.lease_until for talk in self.talks.values()):
+        if not self.talks or not self._is_leased(self._link):
             return False
-        if ALL not in self.talks:
-            return True
-        placed = self.membership(ALL).standing(now)
+        return ALL not in self.talks or any(self._is_first(name, source_topic) for name in (ALL, LATER))
+
+    def _is_leased(self, name: str) -> bool:
+        return name in self.talks and self.world.now < self.membership(name).lease_until
+
+    def _is_first(self, name: str, source_topic: str) -> bool:
+        if not self._is_leased(name):
+            return False
+        placed = self.membership(name).standing(self.world.now)
         assert isinstance(placed, Placed)
         holder = placed.claims.holder(source_topic)
         return holder is not None and holder.claimant.member == placed.term.member
@@ -151,6 +169,7 @@ class Talk:
 
     def __init__(self, run: Run, group: str, protocol: GroupProtocol) -> None:
         self.membership = Membership(group, protocol)
+        self.protocol = protocol
         self._run, self._world = run, run.world
         self._coordinator = run.world.coordinators[group]
         self._asked = 0

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from heliograph.cluster.claims_group import ClaimsGroup
-from heliograph.cluster.group_membership import Membership, NextStep
+from heliograph.cluster.group_membership import Membership, NextStep, _Phase
 from heliograph.cluster.leader_group import LeaderGroup
 from heliograph.model.claims import Claim
 from heliograph.wire.error_codes import ErrorCode
 
-from .election_world import ALL, Talk, World
+from .election_world import ALL, Run, Talk, World
 
 TOPICS = ("a", "b", "c")
 PATTERNS = ("a", "b", "c", "[ab]", "[bc]", "[abc]")
@@ -60,13 +60,23 @@ def both_versions(seed: int) -> World:
     return world
 
 
+def selecting_more(seed: int) -> World:
+    """Runs of this version that select more after a while, each at another time."""
+    world = World(seed)
+    chance = random.Random(seed)
+    for _ in range(2 + seed % 2):
+        link = chance.choice("xy")
+        world.add(link, some_claim(link, chance), later=some_claim(link, chance))
+    return world
+
+
 def play(world: World) -> Judge:
     judge = Judge(world)
     world.run_until(FAULTS_S)
     return judge
 
 
-@pytest.mark.parametrize("make", [claims_only, both_versions])
+@pytest.mark.parametrize("make", [claims_only, both_versions, selecting_more])
 @pytest.mark.parametrize("seed", range(25))
 def test_never_two_runs_hold_one_topic_and_in_the_end_one_does(make: Any, seed: int) -> None:
     world = make(seed)
@@ -84,7 +94,7 @@ def test_never_two_runs_hold_one_topic_and_in_the_end_one_does(make: Any, seed: 
 
 def test_topics_change_hands_in_these_worlds() -> None:
     """Or they would show nothing."""
-    for make in (claims_only, both_versions):
+    for make in (claims_only, both_versions, selecting_more):
         holders = [len({nth for nth, _ in play(make(seed)).held}) for seed in range(5)]
         assert max(holders) > 1
 
@@ -113,6 +123,17 @@ def report_no_seniority(group: ClaimsGroup) -> bytes:
     return sound_metadata(group)
 
 
+def say_more_in_the_old_place(run: Run, claim: Claim) -> None:
+    """As the same member, with a place in front of some that hold the topics."""
+    assert run._claims is not None
+    run._claims = [*run._claims, claim]
+    if ALL in run.talks:
+        group = run.talks[ALL].protocol
+        assert isinstance(group, ClaimsGroup)
+        group._says = ClaimsGroup("h", run.nth, run._claims)._says
+        run.membership(ALL)._phase = _Phase.JOIN
+
+
 @pytest.mark.parametrize(
     ("make", "where", "sound", "planted"),
     [
@@ -120,8 +141,15 @@ def report_no_seniority(group: ClaimsGroup) -> bytes:
         (claims_only, Membership, "answered", renew_in_a_rebalance),
         (claims_only, ClaimsGroup, "metadata", report_no_seniority),
         (both_versions, LeaderGroup, "keeps", lambda _self, _assigned, _leads: True),
+        (selecting_more, Run, "select", say_more_in_the_old_place),
     ],
-    ids=["counted from the answer", "renewed in a rebalance", "no seniority", "permission kept"],
+    ids=[
+        "counted from the answer",
+        "renewed in a rebalance",
+        "no seniority",
+        "permission kept",
+        "a claim grown",
+    ],
 )
 def test_a_rule_that_is_switched_off_is_found(
     make: Any, where: type, sound: str, planted: Any, monkeypatch: pytest.MonkeyPatch

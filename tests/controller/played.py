@@ -14,24 +14,27 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.config_reads import Configs
 from heliograph.cluster.fenced_cells import Cell
 from heliograph.cluster.metadata import ClusterMetadata
+from heliograph.cluster.security.settings import Security
 from heliograph.cluster.standing import Placed, Standing, Term
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.drivership import Active, Candidate, Drivership, Role
-from heliograph.controller.event_writer import EventWriter
+from heliograph.controller.event_writer import EventsTarget, EventWriter
 from heliograph.controller.finding import Finding
+from heliograph.controller.link_conflicts import LinkTopics
 from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.copier.lane_clusters import LinkClusters
 from heliograph.copier.spec import CopySpec
 from heliograph.engine.lanes import Grants, LaneEvent, LaneGone, LaneRevoked, Lanes, LaneTold, LaneUp
 from heliograph.model.claims import Claim, Claimant, Claims
-from heliograph.model.errors import HeliographError
+from heliograph.model.errors import ClusterUnreachable, HeliographError
 from heliograph.model.link import Link
 from heliograph.model.occurrence import Occurrence
 from heliograph.model.outbox import Outbox
 from heliograph.model.partition import MirrorPartition, TopicPartition
+from heliograph.model.settings import Settings
 
 from .memory_logs import MemoryLogs
-from .observed import LINK, metadata_of, mirrored_sight, snapshot, source_topic, target_topic
+from .observed import LINK, SF_ID, metadata_of, mirrored_sight, snapshot, source_topic, target_topic
 
 REQUEST_TIMEOUT_S = 30.0
 ENDS = LinkClusters(
@@ -82,12 +85,70 @@ class FakeClusters:
         self.targets: dict[str, Any] = {}
         self.logs = MemoryLogs()
         self.findings: tuple[Finding, ...] = ()  # of a preflight
+        self.cut_off: dict[
+            str, dict[str, ClusterUnreachable]
+        ] = {}  # by link and cluster: what is away, and why
+        self.link_names = [LINK.name]
+        self.unfit: HeliographError | None = None  # what topics of links that wait are read with
+        self._apart: set[str] = set()
+        self.settings = Settings(clusters={}, links=())
 
     async def connect(self) -> None:
         await self._step("connect")
+        for problems in self.cut_off.values():
+            raise next(iter(problems.values()))
+
+    async def connect_some(self) -> dict[str, dict[str, ClusterUnreachable]]:
+        await self._step("connect")
+        self._apart = set(self.cut_off)
+        return self.cut_off
+
+    async def reach(self, link: str) -> dict[str, ClusterUnreachable]:
+        return self.cut_off.get(link, {})
+
+    def securities(self, _settings: Settings) -> list[tuple[ClusterClient, Security]]:
+        return []
+
+    def check(self, settings: Settings, links: Collection[str]) -> None:
+        del settings, links
+
+    async def follow(self, settings: Settings) -> None:
+        names = [link.name for link in settings.links]
+        self._apart |= {*names} - {*self.link_names}
+        self.link_names, self.settings = names, settings
+
+    def set_apart(self, links: Iterable[str]) -> None:
+        self._apart |= set(links)
+
+    def join(self, link: str) -> None:
+        self._apart -= {link}
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        return tuple(self.link(name) for name in self.link_names if name not in self._apart)
+
+    def cluster_ids(self, link: str) -> tuple[str, str]:
+        return SF_ID, f"target of {link}"
+
+    async def link_topics(self, name: str, link: Link | None = None) -> LinkTopics:
+        if self.unfit is not None:
+            raise self.unfit
+        source_id, target_id = self.cluster_ids(name)
+        return LinkTopics(
+            link=link or self.link(name),
+            source_cluster_id=source_id,
+            target_cluster_id=target_id,
+            topics=("orders",),
+        )
+
+    def events_targets(self, _links: Iterable[str]) -> list[EventsTarget]:
+        return []
 
     async def observe(self) -> list[LinkSnapshot]:
         return [await self._look()]
+
+    async def observe_some(self) -> tuple[list[LinkSnapshot], dict[str, ClusterUnreachable]]:
+        return await self.observe(), {}
 
     async def observe_link(self, name: str, only: Collection[str] | None = None) -> LinkSnapshot:  # noqa: ARG002
         self.observed.append(name)
@@ -122,7 +183,8 @@ class FakeClusters:
             await asyncio.Event().wait()
 
     def link(self, name: str) -> Link:
-        return replace(LINK, name=name)
+        found = [link for link in self.settings.links if link.name == name]
+        return found[0] if found else replace(LINK, name=name)
 
     def target(self, link: str) -> ClusterClient:
         return cast(ClusterClient, self.targets.get(link))
@@ -163,7 +225,7 @@ class FakeClusters:
         return REQUEST_TIMEOUT_S
 
     def link_clusters(self) -> list[LinkClusters]:
-        return [ENDS]
+        return [replace(ENDS, link=link.name) for link in self.links]
 
     async def aclose(self) -> None:
         self.closed = True
@@ -313,6 +375,7 @@ class FakeDrivership:
         self.tell: Callable[[str, Role], None] = lambda _link, _role: None
         self.closed: list[bool] = []  # of each end, whether the group was left
         self.granted: dict[str, float] = {}
+        self.removed: list[str] = []
         self.group = PlayedGroup()
 
     def make(self, candidates: Sequence[Candidate], on_change: Callable[[str, Role], None]) -> Drivership:
@@ -328,6 +391,14 @@ class FakeDrivership:
         if self._at_start is not None:
             for each in self.candidates:
                 self.tell(each.link, self._at_start)
+
+    def add(self, candidate: Candidate) -> None:
+        self.candidates = [*self.candidates, candidate]
+        if self._at_start is not None:
+            self.tell(candidate.link, self._at_start)
+
+    async def remove(self, link: str) -> None:
+        self.removed.append(link)
 
     def grants(self) -> dict[str, float]:
         return dict(self.granted)

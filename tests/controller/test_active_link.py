@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -16,11 +17,12 @@ from heliograph.controller.plan_told import PlanTold
 from heliograph.model.command import Outcome, Wish
 from heliograph.model.errors import BrokerRefused, Disconnected
 from heliograph.model.events import Event
+from heliograph.model.policy import LinkPolicy, Oversize
 from heliograph.model.states import PartitionState, StopReason
 from heliograph.wire.error_codes import ErrorCode
 
 from .command_scene import NAME, TOPIC, Scene
-from .observed import mirrored_sight, partition, source_sight
+from .observed import LINK, mirrored_sight, partition, progress, source_sight
 
 
 @contextlib.asynccontextmanager
@@ -239,3 +241,32 @@ async def test_a_link_that_is_withdrawn_is_followed_no_more(monkeypatch: pytest.
         looked = scene.topic.looked
         await asyncio.sleep(0.1)
         assert (scene.topic.looked, scene.topic.steps) == (looked, [])
+
+
+async def test_a_topic_that_the_config_selects_no_more_is_let_go_at_once_and_copied_again_if_it_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with followed(monkeypatch, scene := in_step()):
+        await scene.until(lambda: len(scene.lanes.held) == 2)
+        monkeypatch.setattr(scene.topic, "link", lambda _name: replace(LINK, exclude=(TOPIC,)))
+        await scene.until(lambda: not scene.board.rows)
+        (gone,) = [each for each in scene.outbox.last if each.code is Event.TOPIC_GONE]
+        assert "does not select" in gone.message
+        monkeypatch.setattr(scene.topic, "link", lambda _name: LINK)
+        await scene.until(lambda: len(scene.lanes.held) == 2)
+
+
+async def test_a_topic_with_another_policy_is_given_to_lanes_anew_by_that_and_what_is_stopped_stays_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with followed(monkeypatch, scene := in_step()) as link:
+        await scene.until(lambda: len(scene.lanes.held) == 2)
+        scene.board.report(0, progress(partition(1), 5, state=PartitionState.STOPPED, error="it stopped"))
+        policy = LinkPolicy(oversize=Oversize.SKIP)
+        scene.topic.played_link = replace(LINK, policy=policy)
+        link.copy_otherwise([TOPIC])
+        await scene.until(lambda: [keys for _, _, keys in scene.lanes.assigned()][1:] == [[partition(0)]])
+        assert [what for _, what in scene.lanes.sent].count("revoke") == 1
+        assert scene.board.rows[partition(1)].state is PartitionState.STOPPED
+        await looks(scene)
+        assert len(scene.lanes.assigned()) == 2

@@ -92,9 +92,10 @@ def test_a_renamed_link_and_a_second_config_meet_the_first_in_one_group() -> Non
     assert groups_of("sf-to-nyc", "id-2")[0] != one[0]
 
 
-def test_a_run_is_one_member_for_each_pair_of_clusters_and_one_for_each_link(story: Story) -> None:
+def test_each_link_is_a_member_of_the_group_of_its_clusters_and_of_one_of_its_own(story: Story) -> None:
     assert set(story.elections) == {
         ("target of a", "heliograph.sf"),
+        ("target of b", "heliograph.sf"),
         ("target of c", "heliograph.sf"),
         ("target of d", "heliograph.rio"),
         ("target of a", "heliograph.a.sf"),
@@ -103,15 +104,32 @@ def test_a_run_is_one_member_for_each_pair_of_clusters_and_one_for_each_link(sto
         ("target of d", "heliograph.d.rio"),
     }
     story.made.start()
-    assert [e.started for e in story.elections.values()] == [1] * 7
+    assert [e.started for e in story.elections.values()] == [1] * 8
 
 
 def test_it_says_who_it_is_and_what_its_links_select(story: Story) -> None:
     of_all, of_link = story.of(OF_ALL), story.of(OF_A)
     assert (of_all.protocol, of_link.protocol) == ("heliograph/2", "heliograph/1")
-    assert [claim["topics"] for claim in of_all.says["claims"]] == [["a.*"], ["b.*"]]
+    assert [claim["topics"] for claim in of_all.says["claims"]] == [["a.*"]]
     assert of_link.says["config"] == "config of a"
     assert all({"host", "pid"} <= set(e.says) for e in story.elections.values())
+
+
+def test_a_link_that_comes_later_is_a_member_of_its_own_and_those_of_the_others_go_on(story: Story) -> None:
+    """What a member claims never grows: who is in front of whom would depend on who has heard of it."""
+    story.made.start()
+    before = dict(story.elections)
+    story.made.add(candidate("e"))
+    added = {key: each for key, each in story.elections.items() if key not in before}
+    assert set(added) == {("target of e", "heliograph.sf"), ("target of e", "heliograph.e.sf")}
+    assert [each.started for each in story.elections.values()] == [1] * 10
+    assert [claim["topics"] for claim in story.of(OF_ALL).says["claims"]] == [["a.*"]]
+    assert [claim["topics"] for claim in added["target of e", OF_ALL].says["claims"]] == [["e.*"]]
+    assert story.made.claims_group("e") is not story.made.claims_group("a")
+    assert story.made.grants()["e"] == 0.0
+    added["target of e", OF_ALL].on_change(PLACED)
+    added["target of e", "heliograph.e.sf"].on_change(PERMITTED)
+    assert story.changes == [("e", ACTIVE)]
 
 
 CLAIMS = Claims(
@@ -143,13 +161,22 @@ def test_a_link_is_ours_while_both_groups_say_so(
     assert [told for link, told in story.changes if link == "a"][-1] == role
 
 
-def test_a_change_is_told_once_to_every_link_that_it_concerns(story: Story) -> None:
+def test_a_change_is_told_once_of_the_link_that_it_concerns(story: Story) -> None:
     story.of(OF_ALL).on_change(AWAY)
     story.of(OF_ALL).on_change(AWAY)
-    assert story.changes == [("a", AWAY), ("b", AWAY)]
+    assert story.changes == [("a", AWAY)]
     story.of(OF_A).on_change(BARRED)
     story.of(OF_ALL).on_change(PLACED)
-    assert story.changes[2:] == [("a", BARRED), ("b", Seeking())]
+    assert story.changes[1:] == [("a", BARRED)]
+
+
+def test_a_link_that_is_removed_leaves_its_groups_and_nobody_hears_of_it_any_more(story: Story) -> None:
+    asyncio.run(story.made.remove("b"))
+    left = {key for key, each in story.elections.items() if each.left == [True]}
+    assert left == {("target of b", "heliograph.sf"), ("target of b", "heliograph.b.sf")}
+    assert set(story.made.grants()) == {"a", "c", "d"}
+    story.elections["target of b", OF_ALL].on_change(AWAY)
+    assert story.changes == []
 
 
 @pytest.mark.parametrize(
@@ -170,7 +197,7 @@ def test_stepping_down_ends_every_election_and_leaves_the_groups_if_told_to(
     story: Story, leave: bool
 ) -> None:
     asyncio.run(story.made.aclose(leave=leave))
-    assert [e.left for e in story.elections.values()] == [[leave]] * 7
+    assert [e.left for e in story.elections.values()] == [[leave]] * 8
 
 
 # -- which topics are ours

@@ -104,8 +104,20 @@ class Story:
         self.nyc, self.tokyo = PlayedCluster(), PlayedCluster()
         self.outbox = Outbox()
         targets = [
-            EventsTarget(name="nyc", links=frozenset({"sf-nyc", "la-nyc"}), logs=self.nyc, grant="grant it"),
-            EventsTarget(name="tokyo", links=frozenset({"sf-tokyo"}), logs=self.tokyo, grant="grant it"),
+            EventsTarget(
+                name="nyc",
+                cluster_id="nyc-id",
+                links=frozenset({"sf-nyc", "la-nyc"}),
+                logs=self.nyc,
+                grant="grant it",
+            ),
+            EventsTarget(
+                name="tokyo",
+                cluster_id="tokyo-id",
+                links=frozenset({"sf-tokyo"}),
+                logs=self.tokyo,
+                grant="grant it",
+            ),
         ]
         self.writer = EventWriter(targets, self.outbox, host="here", pid=77)
 
@@ -151,6 +163,25 @@ async def test_what_is_about_a_link_goes_to_its_target_and_what_is_about_the_run
     assert story.nyc.messages == ["one", "two", "four"]
     assert story.tokyo.messages == ["three", "four"]
     assert set(story.nyc.opened) == {EVENTS_TOPIC}
+
+
+async def test_a_link_that_comes_later_has_its_events_at_its_target_which_may_be_a_new_one() -> None:
+    async with begun() as story:
+        story.tell("early", link="sf-lax")
+        lax = PlayedCluster()
+        story.writer.add(
+            EventsTarget(name="lax", cluster_id="lax-id", links=frozenset({"sf-lax"}), logs=lax, grant="")
+        )
+        story.writer.add(
+            EventsTarget(name="nyc", cluster_id="nyc-id", links=frozenset({"ldn-nyc"}), logs=lax, grant="")
+        )
+        story.tell("one", link="sf-lax")
+        story.tell("two", link="ldn-nyc")
+        story.tell("three", link="sf-nyc")
+        story.tell("all", link=None)
+        await until(lambda: len(story.nyc.records) == 3 and len(lax.records) == 2)
+    assert lax.messages == ["one", "all"]
+    assert story.nyc.messages == ["two", "three", "all"]
 
 
 async def test_a_record_holds_the_occurrence_and_who_told_it() -> None:

@@ -32,6 +32,7 @@ from heliograph.model.errors import (
 )
 from heliograph.model.events import Event, Trouble
 from heliograph.model.ledger import LEDGER_TOPIC, WHOLE_TOPIC, Row, RowKind, RowName, encode_row
+from heliograph.model.link import Link
 from heliograph.model.occurrence import of_stop, of_trouble
 from heliograph.model.partition import MirrorPartition
 from heliograph.model.policy import DEFAULT_POLICY, OnSourceDelete
@@ -443,14 +444,15 @@ def test_a_run_knows_which_clusters_its_links_join() -> None:
 class TwoLinks(FakeClusters):
     def __init__(self, *links: LinkSnapshot) -> None:
         super().__init__(links[0])
-        self.links = {snapshot.link.name: snapshot for snapshot in links}
+        self.snapshots = {snapshot.link.name: snapshot for snapshot in links}
+        self.link_names = list(self.snapshots)
 
     async def observe(self) -> list[LinkSnapshot]:
-        return list(self.links.values())
+        return [self.snapshots[link.name] for link in self.links]
 
     async def observe_link(self, name: str, only: Collection[str] | None = None) -> LinkSnapshot:  # noqa: ARG002
         self.observed.append(name)
-        return self.links[name]
+        return self.snapshots[name]
 
 
 async def running(mirror: Mirror) -> asyncio.Task[Any]:
@@ -683,6 +685,175 @@ async def test_a_link_that_is_prepared_is_given_while_another_is_not_ours() -> N
     assert {part.link for part in lanes.held} == {"sf-to-nyc"}
     assert clusters.observed == ["sf-to-nyc"]
     await end(mirror, task)
+
+
+# -- links whose clusters are away
+
+
+def with_one_away() -> tuple[TwoLinks, Settings]:
+    other = replace(LINK, name="sf-to-lax", target="lax")
+    clusters = TwoLinks(observed(), replace(observed(), link=other, target_cluster_id="lax-id"))
+    clusters.cut_off = {"sf-to-lax": {"lax": ClusterUnreachable("cluster 'lax' cannot be reached")}}
+    return clusters, replace(SHORTLY, links=(LINK, other))
+
+
+async def test_a_link_whose_cluster_is_away_at_the_start_joins_later_and_the_other_goes_on() -> None:
+    clusters, settings = with_one_away()
+    lanes, drivership = FakeLanes(), FakeDrivership()
+    mirror = mirror_of(clusters, lanes, drivership, settings)
+    task = await running(mirror)
+    await until(lambda: len(lanes.held) == 1)
+    assert mirror.waiting == {"sf-to-lax": "waiting for cluster 'lax'"}
+    assert set(mirror.roles) == {"sf-to-nyc"}
+    clusters.cut_off = {}
+    await until(lambda: {part.link for part in lanes.held} == {"sf-to-nyc", "sf-to-lax"})
+    assert mirror.waiting == {}
+    assert mirror.cluster_ids["sf-to-lax"] == (SF_ID, "target of sf-to-lax")
+    assert lanes.sent.count((0, "revoke")) == 0
+    await end(mirror, task)
+
+
+async def test_a_run_whose_other_links_are_all_stopped_waits_for_the_one_that_is_away() -> None:
+    clusters, settings = with_one_away()
+    ours = mirrored_sight(source_end=5, target_end=9)  # the target is ahead
+    clusters.snapshots[LINK.name] = snapshot(source_topic(sights=[ours]), targets=[target_topic()])
+    lanes = FakeLanes()
+    mirror = mirror_of(clusters, lanes, settings=settings)
+    task = await running(mirror)
+    await asyncio.sleep(0.2)
+    assert not task.done()
+    clusters.cut_off = {}
+    await until(lambda: {part.link for part in lanes.held} == {"sf-to-lax"})
+    await end(mirror, task)
+
+
+def test_a_run_that_ends_by_itself_wants_every_cluster() -> None:
+    clusters, settings = with_one_away()
+    with pytest.raises(ClusterUnreachable, match="lax"):
+        asyncio.run(mirror_of(clusters, settings=settings, until_caught_up=True).run())
+    assert clusters.closed
+
+
+async def test_a_link_that_joins_while_the_others_wait_for_a_topic_is_planned_with_them() -> None:
+    clusters, settings = with_one_away()
+    clusters.snapshots[LINK.name] = snapshot()
+    lanes = FakeLanes()
+    mirror = mirror_of(clusters, lanes, settings=settings)
+    task = asyncio.create_task(mirror.run())
+    await until(lambda: mirror.phase == "waiting for a topic that matches")
+    clusters.cut_off = {}
+    await until(lambda: {part.link for part in lanes.held} == {"sf-to-lax"})
+    assert set(mirror.roles) == {"sf-to-nyc", "sf-to-lax"}
+    await end(mirror, task)
+
+
+# -- the config, followed
+
+
+class Followed:
+    """A run whose config is what `says` is."""
+
+    def __init__(self, *links: Link) -> None:
+        clusters: dict[str, dict[str, str]] = {"sf": {}, "nyc": {}, "lax": {}}
+        self.says = replace(SHORTLY, clusters=clusters, links=links or (LINK,))
+        self.clusters = TwoLinks(observed(2), replace(observed(), link=TO_LAX, target_cluster_id="lax-id"))
+        self.clusters.settings = self.says
+        self.clusters.link_names = [link.name for link in self.says.links]
+        self.lanes, self.drivership = FakeLanes(), FakeDrivership()
+        self.mirror = mirror_of(
+            self.clusters, self.lanes, self.drivership, self.says, read_again=lambda: self.says
+        )
+
+    @property
+    def codes(self) -> list[str]:
+        return [str(each.code) for each in self.mirror.outbox.last]
+
+    @property
+    def held(self) -> set[str]:
+        return {key.link for key in self.lanes.held}
+
+    async def quiet(self) -> list[tuple[int, str]]:
+        await asyncio.sleep(0.2)
+        return self.lanes.sent
+
+
+TO_LAX = replace(LINK, name="sf-to-lax", target="lax")
+
+
+async def test_a_link_that_is_added_joins_and_nothing_of_the_other_is_touched() -> None:
+    it = Followed()
+    task = await running(it.mirror)
+    await until(lambda: len(it.lanes.held) == 2)
+    it.says = replace(it.says, links=(LINK, TO_LAX))
+    await until(lambda: it.held == {LINK.name, TO_LAX.name})
+    assert "revoke" not in [what for _, what in it.lanes.sent]
+    assert it.codes.count("config_changed") == 1
+    assert [link.name for link in it.mirror.settings.links] == [LINK.name, TO_LAX.name]
+    await end(it.mirror, task)
+
+
+async def test_a_link_that_is_removed_is_let_go_leaves_a_mark_and_its_groups_and_the_other_goes_on() -> None:
+    it = Followed(LINK, TO_LAX)
+    task = await running(it.mirror)
+    await until(lambda: len(it.lanes.held) == 3)
+    compare_all(it.mirror, it.lanes)
+    await until(lambda: all(row.compared for row in it.mirror.board.rows.values()))
+    it.drivership.group.committed.clear()
+    it.says = replace(it.says, links=(LINK,))
+    await until(lambda: "config_changed" in it.codes)
+    assert it.held == {LINK.name}
+    assert it.drivership.removed == [TO_LAX.name]
+    assert {key.link for key in it.mirror.board.rows} == {LINK.name}
+    assert set(it.mirror.roles) == set(it.mirror.cluster_ids) == {LINK.name}
+    assert any("clean" in cell.text for cell in it.drivership.group.committed.values())
+    it.drivership.tell(TO_LAX.name, elected(7))  # what is still on its way means nothing
+    it.says = replace(it.says, links=(LINK, TO_LAX))
+    await until(lambda: it.held == {LINK.name, TO_LAX.name})
+    await end(it.mirror, task)
+
+
+async def test_a_link_that_selects_more_stands_for_election_anew_and_the_other_goes_on() -> None:
+    it = Followed(replace(LINK, topics=("orders",)), TO_LAX)
+    task = await running(it.mirror)
+    await until(lambda: len(it.lanes.held) == 3)
+    it.says = replace(it.says, links=(LINK, TO_LAX))
+    await until(lambda: it.drivership.removed == [LINK.name])
+    await until(lambda: len(it.lanes.held) == 3)
+    assert it.drivership.candidates[-1].claim == LINK.claim
+    await end(it.mirror, task)
+
+
+@pytest.mark.parametrize("wrong", [True, False])
+async def test_what_is_wrong_or_needs_a_restart_is_told_once_and_touches_nothing(wrong: bool) -> None:
+    it = Followed()
+    task = await running(it.mirror)
+    await until(lambda: len(it.lanes.held) == 2)
+    sent = list(it.lanes.sent)
+    if wrong:
+        it.clusters.unfit = ConfigError(["links: in a circle"])
+        it.says = replace(it.says, links=(replace(LINK, exclude=("x",)),))
+    else:
+        it.says = replace(it.says, lanes=3, spark=SparkSettings(master="local[7]"))
+    assert await it.quiet() == sent
+    assert it.codes.count("config_refused" if wrong else "restart_needed") == 1
+    assert "config_changed" not in it.codes
+    assert it.mirror.settings.lanes == SETTINGS.lanes
+    await end(it.mirror, task)
+
+
+async def test_a_run_that_ends_by_itself_copies_by_the_config_that_it_began_with() -> None:
+    it = Followed()
+    mirror = mirror_of(
+        it.clusters, it.lanes, it.drivership, it.says, read_again=lambda: it.says, until_caught_up=True
+    )
+    task = await running(mirror)
+    it.says = replace(it.says, links=(LINK, TO_LAX))
+    await it.quiet()
+    assert [link.name for link in mirror.settings.links] == [LINK.name]
+    await end(mirror, task)
+
+
+# -- the end of lanes
 
 
 @pytest.mark.parametrize("deaf", [False, True])

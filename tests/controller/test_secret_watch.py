@@ -7,16 +7,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from heliograph.controller import secret_watch
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.secret_settings import with_secrets_of
 from heliograph.controller.secret_tries import FIRST_PAUSE_S, REFUSED_PAUSES_S
 from heliograph.controller.secret_watch import SecretWatch
-from heliograph.model.errors import ConfigError
 from heliograph.model.events import Event
 from heliograph.model.link import Link
 from heliograph.model.outbox import Outbox
@@ -51,12 +46,13 @@ class Scene:
     now: float = 0.0
 
     def __post_init__(self) -> None:
-        self.watch = SecretWatch(
-            self.clusters, lambda: self.read(), self._changed, self.outbox, lambda: self.now
-        )
+        self.watch = SecretWatch(self.clusters, self._changed, self.outbox, lambda: self.now)
 
     def _changed(self) -> None:
         self.changes += 1
+
+    async def look(self) -> None:
+        await self.watch.look(self.read())
 
     @property
     def running(self) -> Settings:
@@ -69,7 +65,7 @@ class Scene:
 
     async def looks_after(self, seconds: float) -> None:
         self.now += seconds
-        await self.watch.look()
+        await self.look()
 
     @property
     def told(self) -> list[str]:
@@ -99,7 +95,7 @@ async def scene(good: str) -> AsyncIterator[tuple[Scene, int]]:
 
 async def test_a_config_that_has_not_changed_changes_nothing_and_asks_nobody() -> None:
     async with scene("new") as (it, _):
-        await it.watch.look()
+        await it.look()
         assert it.changes == 0
         assert it.broker.connections == 0
         assert not it.outbox.counts
@@ -108,8 +104,8 @@ async def test_a_config_that_has_not_changed_changes_nothing_and_asks_nobody() -
 async def test_a_new_password_that_is_accepted_is_used_by_all_links_of_the_cluster_and_told_once() -> None:
     async with scene("new") as (it, port):
         it.reads(sf=sasl(port, "new"))
-        await it.watch.look()
-        await it.watch.look()
+        await it.look()
+        await it.look()
         assert it.passwords == {"new"}
         assert it.changes == 1
         assert it.outbox.counts == {Event.SECRET_CHANGED: 1}
@@ -123,14 +119,14 @@ async def test_a_new_password_that_is_refused_is_tried_once_and_the_old_one_stay
     async with scene("new") as (it, port):
         it.reads(sf=sasl(port, "wrong"))
         for _ in range(3):
-            await it.watch.look()
+            await it.look()
         assert it.passwords == {"old"}
         assert it.changes == 0
         assert it.outbox.counts == {Event.SECRET_REFUSED: 1}
         assert len(it.broker.tokens) == 1
         assert "wrong" not in it.outbox.last[0].message + str(it.outbox.last[0].hint)
         it.reads(sf=sasl(port, "new"))
-        await it.watch.look()
+        await it.look()
         assert it.passwords == {"new"}
 
 
@@ -139,29 +135,16 @@ async def test_a_cluster_that_is_away_is_asked_again_later() -> None:
         it.reads(sf=sasl(1, "new") | {"bootstrap.servers": f"127.0.0.1:{port}"})
         away = replace(it.running, clusters={**it.running.clusters, "sf": sasl(1, "old")})
         gone = Scene(it.broker, Clusters(away), it.read)
-        await gone.watch.look()
+        await gone.look()
         assert gone.changes == 0
         assert not gone.outbox.counts
         await gone.clusters.aclose()
 
 
-async def test_a_config_that_cannot_be_read_is_told_once_and_changes_nothing() -> None:
-    async with scene("new") as (it, _):
-
-        def broken() -> Settings:
-            raise ConfigError(["links: required"])
-
-        it.read = broken
-        for _ in range(3):
-            await it.watch.look()
-        assert it.outbox.counts == {Event.SECRET_REFUSED: 1}
-        assert it.changes == 0
-
-
 async def test_a_config_that_is_changed_before_the_broker_is_tried_again_after_a_minute() -> None:
     async with scene("old") as (it, port):
         it.reads(sf=sasl(port, "new"))
-        await it.watch.look()
+        await it.look()
         it.broker.judge = accept
         await it.looks_after(REFUSED_PAUSES_S[0] - 1)
         assert it.passwords == {"old"}
@@ -207,11 +190,11 @@ async def test_a_store_that_comes_after_the_config_is_used_at_once(tmp_path: Pat
             "ssl.truststore.location": str(store),
         }
         it.reads(sf=plain | tls)
-        await it.watch.look()
+        await it.look()
         assert "No such file" in it.told[0]
         assert str(store) in it.told[0]
         store.write_bytes(authority().certificate_pem)
-        await it.watch.look()
+        await it.look()
         assert it.outbox.counts == {Event.SECRET_REFUSED: 1, Event.SECRET_CHANGED: 1}
         await it.clusters.aclose()
 
@@ -222,7 +205,7 @@ async def test_a_cluster_that_hangs_holds_up_no_other() -> None:
         settings = replace(it.running, clusters={"nyc": nyc, **it.running.clusters} | {"nyc": nyc})
         mine = Scene(it.broker, Clusters(settings), it.read)
         mine.reads(sf=sasl(port, "new"), nyc=sasl(hanging, "new"))
-        look = asyncio.create_task(mine.watch.look())
+        look = asyncio.create_task(mine.look())
         async with asyncio.timeout(5):
             while mine.passwords != {"new"}:  # noqa: ASYNC110 - a client sets no event
                 await asyncio.sleep(0.01)
@@ -251,31 +234,8 @@ async def test_secrets_that_do_not_fit_the_links_of_the_run_are_told_and_looked_
         assert jaas not in mine.told[0]
         assert "start the mirror again" in str(mine.outbox.last[0].hint)
         mine.read = lambda: settings
-        await mine.watch.look()
+        await mine.look()
         await mine.clusters.aclose()
-
-
-async def test_a_watch_that_ends_by_a_bug_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secret_watch, "LOOK_S", 0.01)
-    told: list[dict[str, Any]] = []
-    ended = asyncio.Event()
-
-    def hear(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        told.append(context)
-        ended.set()
-
-    def stumble() -> Settings:
-        raise ZeroDivisionError("a bug")
-
-    asyncio.get_running_loop().set_exception_handler(hear)
-    async with scene("new") as (it, _):
-        it.read = stumble
-        it.watch.start()
-        async with asyncio.timeout(5):
-            await ended.wait()
-        await it.watch.aclose()
-    assert isinstance(told[0]["exception"], ZeroDivisionError)
-    assert "secrets" in told[0]["message"]
 
 
 def test_nothing_but_what_secures_connections_is_taken() -> None:

@@ -68,6 +68,7 @@ LINK_KEYS = {
     "bytes_per_s",
     "records_per_s",
     "bound_by",
+    "waits",
     "error",
     "hint",
     "summary",
@@ -117,6 +118,7 @@ def told(
     cluster_ids: tuple[str, str] | None = (SF_ID, NYC_ID),
     role: Role = elected(1),  # noqa: B008 - a frozen value
     outbox: Outbox | None = None,
+    waiting: dict[str, str] | None = None,
 ) -> list[Document]:
     """What running mirrors with these boards say, as it comes over their sockets."""
     answers = []
@@ -128,6 +130,7 @@ def told(
             cluster_ids={LINK.name: cluster_ids} if cluster_ids else {},
             roles={LINK.name: role},
             outbox=outbox or Outbox(),
+            waiting=waiting or {},
         )
         answers.append(json.loads(json.dumps(live_document(cast(Mirror, mirror)))))
     return answers

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 
 from heliograph.lab.cluster import LabCluster
 from heliograph.model.config_rules import ConfigRules
+from heliograph.model.errors import ConfigError
+from heliograph.model.settings import Settings
 from heliograph.model.states import PartitionState, StopReason
 from tests.support.judge import assert_identical
 from tests.support.plain_mirror import settings_for
@@ -219,3 +221,105 @@ async def test_a_value_that_the_target_refuses_is_told_once_and_records_flow_on(
         await run.caught_up()
         assert run.codes.count("configs_refused") == 1
     await scene.identical(topic, records=90)
+
+
+@pytest.fixture
+def third_cluster() -> Iterator[LabCluster]:
+    with LabCluster.start(name="third") as cluster:
+        yield cluster
+
+
+async def test_one_of_three_clusters_that_is_away_at_the_start_joins_when_it_comes(
+    scene: Scene, third_cluster: LabCluster
+) -> None:
+    (broker,) = third_cluster.brokers
+    topic = await scene.create("there", 2)
+    link = scene.settings.links[0]
+    settings = replace(
+        scene.settings,
+        clusters={
+            **scene.settings.clusters,
+            "third": {"bootstrap.servers": third_cluster.bootstrap_servers},
+        },
+        links=(
+            link,
+            replace(link, name="to-third", target="third"),
+            replace(link, name="again", target="third"),
+        ),
+        discovery_interval_s=1.0,
+    )
+    await asyncio.to_thread(broker.stop)
+    async with plain_run(settings) as run:
+        await run.caught_up()
+        assert set(run.mirror.waiting) == {"to-third", "again"}
+        assert {row.partition.link for row in run.rows} == {link.name}
+        await asyncio.to_thread(broker.start)
+        # Both write one topic: the one that comes first joins, the other stays out, and none of that ends the run.
+        await run.until(lambda run: len(run.mirror.roles) == 2 and "link_out" in run.codes)
+        await run.until(lambda run: len(run.rows) == 4)
+        await scene.produce(topic, 60, seed=1)
+        await run.caught_up()
+        counts = {str(code): count for code, count in run.mirror.outbox.counts.items()}
+        assert (counts["cluster_away"], counts["cluster_back"], counts["link_out"]) == (1, 1, 1)
+    await scene.identical(topic, records=120)
+    await asyncio.to_thread(
+        lambda: assert_identical(scene.source, third_cluster.bootstrap_servers, [topic], records=120)
+    )
+
+
+async def test_a_config_that_is_edited_under_load_is_followed_and_what_stays_is_not_touched(
+    scene: Scene, third_cluster: LabCluster
+) -> None:
+    """A link added, a broken file, a pattern widened and narrowed, a link removed."""
+    calm, more = await scene.create("calm", 2), await scene.create("more", 1)
+    third = third_cluster.bootstrap_servers
+    clusters = {**scene.settings.clusters, "third": {"bootstrap.servers": third}}
+    stays = replace(scene.settings.links[0], topics=(scene.topic("calm"),))
+    # Between the same clusters as the one that stays, under other names: both are members of one group.
+    beside = replace(stays, name="beside", topics=(scene.topic("more"),), naming="beside.{topic}")
+    away = replace(stays, name="away", target="third")
+    settings = replace(scene.settings, clusters=clusters, links=(stays,), discovery_interval_s=0.5)
+    says: list[Settings | ConfigError] = [settings]
+
+    def read() -> Settings:
+        if isinstance(says[-1], ConfigError):
+            raise says[-1]
+        return says[-1]
+
+    def of(link: str, topic: str, partitions: int) -> Callable[[PlainRun], bool]:
+        def look(run: PlainRun) -> bool:
+            rows = [
+                row for row in run.rows if (row.partition.link, row.partition.source_topic) == (link, topic)
+            ]
+            return len(rows) == partitions and all(row.state is PartitionState.CAUGHT_UP for row in rows)
+
+        return look
+
+    async with plain_run(settings, read_again=read) as run:
+        await run.caught_up()
+        says.append(replace(settings, links=(stays, beside, away)))
+        await run.until(of("beside", more, 1), FOLLOWED_S)
+        await run.until(of("away", calm, 2), FOLLOWED_S)
+        says.append(ConfigError(["links: required", "clusters.x: unknown"]))
+        await run.until(lambda run: "config_refused" in run.codes, FOLLOWED_S)
+        wider = replace(beside, topics=(scene.topic("more"), scene.topic("new")))
+        new = await scene.create("new", 2)
+        says.append(replace(settings, links=(stays, wider, away), lanes=7))
+        await run.until(of("beside", new, 2), FOLLOWED_S)
+        await run.until(of("beside", more, 1), FOLLOWED_S)
+        says.append(replace(settings, links=(stays, replace(wider, exclude=(scene.topic("new"),)))))
+        await run.until(
+            lambda run: {row.partition.link for row in run.rows} == {"link", "beside"}, FOLLOWED_S
+        )
+        await run.until(without(new), FOLLOWED_S)
+        await scene.produce(calm, 60, seed=1)
+        await scene.produce(more, 60, seed=1)
+        await run.caught_up()
+        counts = {str(code): count for code, count in run.mirror.outbox.counts.items()}
+        assert (counts["config_changed"], counts["config_refused"], counts["restart_needed"]) == (3, 1, 1)
+        # Only the link that selects more was elected anew.
+        assert counts["active"] == 4
+        assert not {"raced", "unsettled", "link_out"} & counts.keys()
+    await scene.identical(calm, records=120)
+    names = {more: f"beside.{more}", new: f"beside.{new}"}
+    await asyncio.to_thread(lambda: assert_identical(scene.source, scene.target, names, records=180))

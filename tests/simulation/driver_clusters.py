@@ -3,7 +3,7 @@ coordinator. What follows from what is observed is production's."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,9 +12,9 @@ from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.log_reads import LogSpan
 from heliograph.cluster.metadata import ClusterMetadata
 from heliograph.cluster.own_topics import OwnTopics
-from heliograph.cluster.properties import parse_properties
+from heliograph.cluster.properties import ClientProperties
 from heliograph.controller.clusters import Clusters
-from heliograph.controller.event_writer import EventWriter
+from heliograph.controller.event_writer import EventsTarget, EventWriter
 from heliograph.controller.finding import Finding
 from heliograph.controller.gap_filling import UNREAD, GapFilling
 from heliograph.controller.snapshot import LinkSnapshot, PartitionSight, SourceTopic, TargetTopic
@@ -73,14 +73,11 @@ class DriverClusters(Clusters):
     """The real ones, but for how clients are made, and how a link is observed: that takes dozens of requests."""
 
     def __init__(self, driver: SimDriver) -> None:
-        self._settings = driver.world.settings
-        self._world = driver.world
-        self._clients = {}
-        for link in self._settings.links:
-            for side, name in (("source", link.source), ("target", link.target)):
-                properties = parse_properties(self._settings.clusters[name])
-                client = DriverClient(driver, self._world.clusters[name], properties)
-                self._clients[link.name, side] = cast(ClusterClient, client)
+        self._driver, self._world = driver, driver.world
+        super().__init__(driver.world.settings)
+
+    def _make_client(self, cluster: str, properties: ClientProperties) -> ClusterClient:
+        return cast(ClusterClient, DriverClient(self._driver, self._world.clusters[cluster], properties))
 
     async def preflight(
         self, _snapshots: Sequence[LinkSnapshot], _recorded: object = None
@@ -93,6 +90,9 @@ class DriverClusters(Clusters):
     def event_writer(self, outbox: Outbox) -> EventWriter:
         """To nowhere: what is told is judged as it is told."""
         return EventWriter((), outbox)
+
+    def events_targets(self, _links: Iterable[str]) -> list[EventsTarget]:
+        return []
 
     async def _gap_filling(self, _seen: LinkSnapshot) -> GapFilling:
         return UNREAD  # markers are tried, as where nobody says anything

@@ -18,6 +18,9 @@ That needs two things. A name that was dropped never comes back: the coordinator
 seniority is executed after the member was given one, for it would be put behind those it was in front of: so a member
 that has none yet and gets no answer to a join, which may be executed later, goes on under another name (`keeps_id`).
 
+And a member's claims never grow: what it says with its place in generation h it said in g. A run that selects more
+later is in the group once more, as another member with a place of its own, behind all that were given one before.
+
 **What cannot be read.** The protocol's name stands for its layout; a version with another one must offer another name,
 and the coordinator keeps the two apart (INCONSISTENT_GROUP_PROTOCOL). Within it a claim that has a key too many, a
 naming or a pattern that this version does not know covers everything of the source: whoever is behind it stands by. So

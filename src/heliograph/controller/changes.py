@@ -79,6 +79,12 @@ def begins_anew(row: PartitionStatus | None) -> bool:
     return row is None or row.awaits_topic or is_refused_for_now(row)
 
 
+def is_copied(row: PartitionStatus) -> bool:
+    """A lane has it, or is to have it."""
+    idle = row.state in (PartitionState.STOPPED, PartitionState.PAUSED) or row.awaits_topic
+    return not idle and row.held_by is None and (row.lane is not None or row.state is PartitionState.PENDING)
+
+
 class Absences:
     """Topics that were seen to be gone in one look, and are gone if the next one shows it, too: a broker that has just
     started may know of no topic."""

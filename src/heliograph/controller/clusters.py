@@ -14,15 +14,16 @@ from heliograph.cluster.config_reads import ConfigReads, Configs
 from heliograph.cluster.flight import flight_s
 from heliograph.cluster.metadata import ClusterMetadata
 from heliograph.cluster.own_topics import OwnTopics
-from heliograph.cluster.properties import parse_properties
+from heliograph.cluster.properties import ClientProperties, parse_properties
 from heliograph.cluster.reach import reach
 from heliograph.cluster.security.attempts import Attempts
 from heliograph.cluster.security.settings import Security
 from heliograph.cluster.topic_defaults import read_topic_defaults
-from heliograph.controller.event_writer import EventWriter, events_targets
+from heliograph.controller.event_writer import EventsTarget, EventWriter, events_targets
 from heliograph.controller.finding import Finding
 from heliograph.controller.gap_filling import GapFilling, GapWay, read_gap_filling
 from heliograph.controller.limited_properties import limited_properties
+from heliograph.controller.link_conflicts import LinkTopics
 from heliograph.controller.observe import observe
 from heliograph.controller.preflight import preflight_links
 from heliograph.controller.recorded import Recorded
@@ -46,16 +47,25 @@ class Clusters:
         self._settings = settings
         self._config_reads: dict[str, tuple[ConfigReads, ConfigReads]] = {}  # by link: source, target
         self._clients: dict[tuple[str, str], ClusterClient] = {}
-        attempts: defaultdict[str, Attempts] = defaultdict(Attempts)  # links of one cluster share its secrets
+        self._attempts: defaultdict[str, Attempts] = defaultdict(
+            Attempts
+        )  # links of one cluster share its secrets
         for link in settings.links:
-            self._clients[link.name, "source"] = ClusterClient(
-                link.source, parse_properties(settings.source_properties(link)), attempts[link.source]
-            )
-            self._clients[link.name, "target"] = ClusterClient(
-                link.target, parse_properties(settings.target_properties(link)), attempts[link.target]
-            )
+            self._make_clients(settings, link)
+        self._connected: set[tuple[str, str]] = set()
+        self._former: dict[str, Link] = {}  # links that were removed: of some of them something is still told
+        self._retired: list[ClusterClient] = []  # their targets: what is shared by several links may use one
+        self._apart: frozenset[str] = frozenset()  # links that take no part yet: a cluster of theirs is away
         # TLS or SASL failed on a connection of the driver's own; while it connects it raises that instead
         self.on_refused: Callable[[str, SecurityFailed], None] = lambda _cluster, _problem: None
+
+    def _make_clients(self, settings: Settings, link: Link) -> None:
+        source, target = settings.source_properties(link), settings.target_properties(link)
+        self._clients[link.name, "source"] = self._make_client(link.source, parse_properties(source))
+        self._clients[link.name, "target"] = self._make_client(link.target, parse_properties(target))
+
+    def _make_client(self, cluster: str, properties: ClientProperties) -> ClusterClient:
+        return ClusterClient(cluster, properties, self._attempts[cluster])
 
     @property
     def settings(self) -> Settings:
@@ -76,11 +86,92 @@ class Clusters:
             client.use(security)
         self._settings = settings
 
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """Those that take part."""
+        return tuple(link for link in self._settings.links if link.name not in self._apart)
+
+    def check(self, settings: Settings, links: Collection[str]) -> None:
+        """`ConfigError` if clients for these links cannot be made."""
+        for link in settings.links:
+            if link.name in links:
+                parse_properties(settings.source_properties(link))
+                parse_properties(settings.target_properties(link))
+
+    async def follow(self, settings: Settings) -> None:
+        """Settings with other links. One that is new takes no part before it joins."""
+        names = {link.name for link in settings.links}
+        gone = [link for link in self._settings.links if link.name not in names]
+        for link in gone:
+            self._former[link.name] = link
+            self._connected -= {(link.name, "source"), (link.name, "target")}
+            self._retired.append(self._clients.pop((link.name, "target")))
+            await self._clients.pop((link.name, "source")).aclose()
+        new = [link for link in settings.links if (link.name, "source") not in self._clients]
+        for link in new:
+            self._make_clients(settings, link)
+        self._apart = (self._apart & names) | {link.name for link in new}
+        self._settings = settings
+
     async def connect(self) -> None:
         """Reach every cluster, or say which cannot be, in bounded time."""
         await self._reach(self._clients.values())
-        for client in self._clients.values():
+        for key, client in self._clients.items():
+            self._connected.add(key)
             client.on_refused = partial(self._refused, client.name)
+
+    async def connect_some(self) -> dict[str, dict[str, ClusterUnreachable]]:
+        """Those links of which a cluster cannot be reached: they take no part before they `join`. Why, by cluster.
+        `ClusterUnreachable` if there is no other link."""
+        names = [link.name for link in self._settings.links]
+        found = await asyncio.gather(*(self.reach(name) for name in names), return_exceptions=True)
+        away: dict[str, dict[str, ClusterUnreachable]] = {}
+        for name, problems in zip(names, found, strict=True):
+            if isinstance(problems, BaseException):
+                raise problems
+            if problems:
+                away[name] = problems
+        if len(away) == len(names):
+            raise _all_of([each for problems in away.values() for each in problems.values()])
+        self.set_apart(away)
+        return away
+
+    async def reach(self, link: str) -> dict[str, ClusterUnreachable]:
+        """Connect to the clusters of this link; those that cannot be reached, and why."""
+        keys = [(link, side) for side in ("source", "target") if (link, side) not in self._connected]
+        found = await asyncio.gather(*(reach(self._clients[k]) for k in keys), return_exceptions=True)
+        away: dict[str, ClusterUnreachable] = {}
+        for key, problem in zip(keys, found, strict=True):
+            client = self._clients[key]
+            if problem is None:
+                self._connected.add(key)
+                client.on_refused = partial(self._refused, client.name)
+            elif isinstance(problem, ClusterUnreachable):
+                away[client.name] = problem
+            else:
+                raise problem
+        return away
+
+    def set_apart(self, links: Iterable[str]) -> None:
+        """These take no part until they `join`."""
+        self._apart |= set(links)
+
+    def join(self, link: str) -> None:
+        """It takes part from now on."""
+        self._apart -= {link}
+
+    def cluster_ids(self, link: str) -> tuple[str, str]:
+        """Of its source and its target, which have been reached."""
+        return self.source(link).metadata.cluster_id, self.target(link).metadata.cluster_id
+
+    async def link_topics(self, name: str, link: Link | None = None) -> LinkTopics:
+        """What the link copies, as metadata of its source shows it now. `link`: if it is to be another one."""
+        link, (source_id, target_id) = link or self.link(name), self.cluster_ids(name)
+        seen, _ = await self.topics(name)
+        topics = (t.name for t in seen.topics.values() if link.matches(t.name, internal=t.internal))
+        return LinkTopics(
+            link=link, source_cluster_id=source_id, target_cluster_id=target_id, topics=tuple(topics)
+        )
 
     def _refused(self, cluster: str, problem: SecurityFailed) -> None:
         self.on_refused(cluster, problem)
@@ -93,11 +184,11 @@ class Clusters:
                 raise problem
         unreachable = [p for p in failed if isinstance(p, ClusterUnreachable)]
         if unreachable:
-            messages = dict.fromkeys(p.message for p in unreachable)
-            raise ClusterUnreachable("\n".join(messages), hint=unreachable[0].hint)
+            raise _all_of(unreachable)
 
     def link(self, name: str) -> Link:
-        return next(link for link in self._settings.links if link.name == name)
+        found = next((link for link in self._settings.links if link.name == name), None)
+        return found or self._former[name]
 
     def target(self, link: str) -> ClusterClient:
         return self._clients[link, "target"]
@@ -110,7 +201,22 @@ class Clusters:
         return self._clients[link, "source"]
 
     async def observe(self) -> Sequence[LinkSnapshot]:
-        return await asyncio.gather(*(self._observe_all(link) for link in self._settings.links))
+        return await asyncio.gather(*(self._observe_all(link) for link in self.links))
+
+    async def observe_some(self) -> tuple[Sequence[LinkSnapshot], dict[str, ClusterUnreachable]]:
+        """The links that take part, and those of them that cannot be observed now. `ClusterUnreachable` if none can."""
+        links = self.links
+        found = await asyncio.gather(*(self._observe_all(link) for link in links), return_exceptions=True)
+        seen = [each for each in found if isinstance(each, LinkSnapshot)]
+        away: dict[str, ClusterUnreachable] = {}
+        for link, problem in zip(links, found, strict=True):
+            if isinstance(problem, ClusterUnreachable):
+                away[link.name] = problem
+            elif isinstance(problem, BaseException):
+                raise problem
+        if away and not seen:
+            raise _all_of(list(away.values()))
+        return seen, away
 
     async def survey(self) -> Sequence[LinkSnapshot | LinkAway]:
         """In place of `connect` and `observe`: a cluster that is away leaves the other links to be seen."""
@@ -201,7 +307,11 @@ class Clusters:
 
     def event_writer(self, outbox: Outbox) -> EventWriter:
         """What writes all that is told to the targets; the clusters must be connected."""
-        return EventWriter(events_targets(self._settings.links, self.target), outbox)
+        return EventWriter(self.events_targets(link.name for link in self.links), outbox)
+
+    def events_targets(self, links: Iterable[str]) -> list[EventsTarget]:
+        """Where events about these links are written; their clusters must be connected."""
+        return events_targets(map(self.link, links), self.target)
 
     async def _observe_all(self, link: Link, only: Collection[str] | None = None) -> LinkSnapshot:
         """Also how gaps will be filled, which who only looks need not know."""
@@ -234,11 +344,11 @@ class Clusters:
                 source_properties=self._settings.source_properties(link),
                 target_properties=self._settings.target_properties(link),
             )
-            for link in self._settings.links
+            for link in self.links
         ]
 
     async def aclose(self) -> None:
-        await asyncio.gather(*(client.aclose() for client in self._clients.values()))
+        await asyncio.gather(*(client.aclose() for client in (*self._clients.values(), *self._retired)))
 
 
 def _security(link: Link, cluster: str, properties: Mapping[str, str]) -> Security:
@@ -247,3 +357,8 @@ def _security(link: Link, cluster: str, properties: Mapping[str, str]) -> Securi
     except ConfigError as problem:
         where = f"link {link.name!r}, cluster {cluster!r}"
         raise ConfigError([f"{where}: {each}" for each in problem.problems], hint=problem.hint) from problem
+
+
+def _all_of(problems: Sequence[ClusterUnreachable]) -> ClusterUnreachable:
+    messages = dict.fromkeys(each.message for each in problems)
+    return ClusterUnreachable("\n".join(messages), hint=problems[0].hint)

@@ -347,6 +347,5 @@ def _report(task: asyncio.Task[None]) -> None:
         context = {
             "message": "topic configs are not kept in step any more",
             "exception": problem,
-            "task": task,
         }
         task.get_loop().call_exception_handler(context)

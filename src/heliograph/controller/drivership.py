@@ -1,8 +1,10 @@
 """What this run may copy: the elections that its links take part in, on their target clusters, and what comes of them.
 
-One member for each pair of a target and a source cluster, of all links between the two (cluster/claims_group.py), and
-for this one version one for each link (cluster/leader_group.py): a link is ours while both say so, for as long as both
-say. Which of its topics are, the order of the claims tells. Knows nothing of lanes.
+Each link is a member of two groups: of all that lead from its source cluster to its target cluster, by claims
+(cluster/claims_group.py), and for this one version of a group of its own (cluster/leader_group.py). A link is ours
+while both say so, for as long as both say. Which of its topics are, the order of the claims tells. A run has a member
+for each of its links, and not one for all: what a member claims must never grow, and links come and go. Knows nothing
+of lanes.
 """
 
 from __future__ import annotations
@@ -91,31 +93,45 @@ class Drivership:
     """`on_change(link, role)` is called in the event loop."""
 
     def __init__(self, candidates: Sequence[Candidate], on_change: Callable[[str, Role], None]) -> None:
-        me = (socket.gethostname(), os.getpid())
+        self._me = (socket.gethostname(), os.getpid())
         self._on_change = on_change
-        self._told: dict[str, Role] = {each.link: Seeking() for each in candidates}
-        self._elections: dict[str, tuple[Election, ...]] = {}  # by link
-        self._standings: dict[str, list[Standing]] = {
-            each.link: [Seeking(), Seeking()] for each in candidates
-        }
-        together: dict[tuple[str, str], list[Candidate]] = {}
+        self._told: dict[str, Role] = {}
+        # By link. Replaced, never changed: `grants` is called from any thread.
+        self._elections: dict[str, tuple[Election, ...]] = {}
+        self._standings: dict[str, list[Standing]] = {}
         for each in candidates:
-            together.setdefault(each.pair, []).append(each)
-        for (_, source_id), links in together.items():
-            of_all = Election(
-                links[0].target,
-                claims_group_of(source_id),
-                ClaimsGroup(*me, [each.claim for each in links]),
-                on_change=partial(self._heard, [each.link for each in links], 0),
-            )
-            for each in links:
-                of_link = Election(
-                    each.target,
-                    leader_group_of(each.link, source_id),
-                    LeaderGroup(*me, each.fingerprint),
-                    on_change=partial(self._heard, [each.link], 1),
-                )
-                self._elections[each.link] = (of_all, of_link)
+            self._enter(each)
+
+    def add(self, candidate: Candidate) -> None:
+        """One more link."""
+        self._enter(candidate)
+        for election in self._elections[candidate.link]:
+            election.start()
+
+    async def remove(self, link: str) -> None:
+        """Its groups are left: whoever waits for its topics has them."""
+        elections = self._elections[link]
+        self._elections = {name: both for name, both in self._elections.items() if name != link}
+        del self._told[link], self._standings[link]
+        await asyncio.gather(*(election.aclose(leave=True) for election in elections))
+
+    def _enter(self, candidate: Candidate) -> None:
+        link, source_id = candidate.link, candidate.source_cluster_id
+        self._told[link] = Seeking()
+        self._standings[link] = [Seeking(), Seeking()]
+        of_all = Election(
+            candidate.target,
+            claims_group_of(source_id),
+            ClaimsGroup(*self._me, [candidate.claim]),
+            on_change=partial(self._heard, link, 0),
+        )
+        of_link = Election(
+            candidate.target,
+            leader_group_of(link, source_id),
+            LeaderGroup(*self._me, candidate.fingerprint),
+            on_change=partial(self._heard, link, 1),
+        )
+        self._elections = {**self._elections, link: (of_all, of_link)}
 
     @property
     def _each(self) -> list[Election]:
@@ -142,13 +158,14 @@ class Drivership:
             for link, both in self._elections.items()
         }
 
-    def _heard(self, links: Sequence[str], which: int, standing: Standing) -> None:
-        for link in links:
-            self._standings[link][which] = standing
-            role = _role(*self._standings[link])
-            if role != self._told[link]:
-                self._told[link] = role
-                self._on_change(link, role)
+    def _heard(self, link: str, which: int, standing: Standing) -> None:
+        if link not in self._told:  # it was removed
+            return
+        self._standings[link][which] = standing
+        role = _role(*self._standings[link])
+        if role != self._told[link]:
+            self._told[link] = role
+            self._on_change(link, role)
 
 
 def _role(of_all: Standing, of_link: Standing) -> Role:

@@ -14,7 +14,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from heliograph.cluster.client import ClusterClient
 from heliograph.cluster.grants import own_topics_grant_line
@@ -52,6 +52,7 @@ class EventsTarget:
     needed."""
 
     name: str
+    cluster_id: str
     links: frozenset[str]
     logs: Logs
     grant: str
@@ -78,6 +79,7 @@ def _events_target(
 ) -> EventsTarget:
     return EventsTarget(
         name=client.name,
+        cluster_id=client.metadata.cluster_id,
         links=frozenset(links),
         logs=make_logs(client),
         grant=own_topics_grant_line(client.properties),
@@ -95,18 +97,33 @@ class EventWriter:
         host: str | None = None,
         pid: int | None = None,
     ) -> None:
-        run = Run(host=host or socket.gethostname(), pid=pid or os.getpid())
-        self._writers = [_ClusterEvents(target, run, outbox) for target in targets]
+        self._run = Run(host=host or socket.gethostname(), pid=pid or os.getpid())
+        self._outbox = outbox
+        # By cluster. Replaced, never changed: `hear` is called on any thread.
+        self._writers = {target.cluster_id: _ClusterEvents(target, self._run, outbox) for target in targets}
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        for writer in self._writers:
-            task = asyncio.get_running_loop().create_task(writer.run())
-            task.add_done_callback(_report_end)
-            self._tasks.append(task)
+        for writer in self._writers.values():
+            self._begin(writer)
+
+    def add(self, target: EventsTarget) -> None:
+        """More links, to a cluster that is known, or to another one, which hears of what is told from now on."""
+        known = self._writers.get(target.cluster_id)
+        if known is not None:
+            known.concern(target.links)
+            return
+        writer = _ClusterEvents(target, self._run, self._outbox)
+        self._writers = {**self._writers, target.cluster_id: writer}
+        self._begin(writer)
+
+    def _begin(self, writer: _ClusterEvents) -> None:
+        task = asyncio.get_running_loop().create_task(writer.run())
+        task.add_done_callback(_report_end)
+        self._tasks.append(task)
 
     def hear(self, occurrence: Occurrence) -> None:
-        for writer in self._writers:
+        for writer in self._writers.values():
             writer.hear(occurrence)
 
     def flush(self, *, over: bool) -> None:
@@ -114,7 +131,7 @@ class EventWriter:
 
     async def aclose(self, limit_s: float = CLOSE_LIMIT_S) -> None:
         """Write what is left, in this time at most."""
-        for writer in self._writers:
+        for writer in self._writers.values():
             writer.closing.set()
         try:
             if self._tasks:
@@ -123,7 +140,7 @@ class EventWriter:
             for task in self._tasks:
                 task.cancel()  # does nothing to what is done
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            for writer in self._writers:
+            for writer in self._writers.values():
                 writer.end()
 
 
@@ -159,6 +176,10 @@ class _ClusterEvents:
         self._log: Log | None = None
         self._told = False
         self._given_up = False
+
+    def concern(self, links: frozenset[str]) -> None:
+        """What is about these links is written there, too."""
+        self._target = replace(self._target, links=self._target.links | links)
 
     def hear(self, occurrence: Occurrence) -> None:
         if self._target.concerns(occurrence):

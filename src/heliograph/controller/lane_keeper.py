@@ -65,6 +65,11 @@ class LaneKeeper:
 
     # -- links
 
+    def add(self, link_clusters: LinkClusters, flight_s: float) -> None:
+        """One more link: lanes hear of it with its first partition."""
+        self._link_clusters[link_clusters.link] = link_clusters
+        self._placement.add_link(link_clusters.link, flight_s)
+
     def relink(self, link_clusters: Sequence[LinkClusters]) -> None:
         """The clusters' secrets are others now: lanes that are up hear of it, the others when they come."""
         self._link_clusters = {each.link: each for each in link_clusters}
@@ -93,6 +98,13 @@ class LaneKeeper:
 
     def drop(self, link: str) -> None:
         self._placement.drop(link)
+
+    async def release_link(self, link: str) -> list[MirrorPartition]:
+        """All that was to be copied of it; on return no lane has any of it."""
+        self.drop(link)
+        partitions = self._placement.of_link(link)
+        await self.release(partitions)
+        return partitions
 
     # -- partitions
 

@@ -38,7 +38,7 @@ class LinkLedgers:
         clock: Clock = clock_of_waits,
     ) -> None:
         self._clusters = clusters
-        self._cluster_ids = cluster_ids
+        self._cluster_ids = dict(cluster_ids)
         self._outbox = outbox
         self._on_command = on_command
         self._ledgers: dict[str, Ledger] = {}  # by target cluster
@@ -49,6 +49,17 @@ class LinkLedgers:
         self._tried_since: dict[str, float] = {}  # by link whose ledger was away ever since
         self._told: set[tuple[str, Event]] = set()  # by target cluster
         self._closed = False
+
+    def add(self, link: str, cluster_ids: tuple[str, str]) -> None:
+        """One more link."""
+        self._cluster_ids[link] = cluster_ids
+
+    async def remove(self, link: str) -> None:
+        """What was to be written of it is; its cluster's ledger stays open, for the others."""
+        self._tried_since.pop(link, None)
+        ledger = self._links.pop(link, None)
+        if ledger is not None:
+            await ledger.aclose(CLOSE_LIMIT_S)
 
     def of(self, link: str) -> LinkLedger | None:
         """None: there is none, or it was not opened yet."""

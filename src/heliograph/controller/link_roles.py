@@ -27,6 +27,7 @@ from heliograph.controller.link_ledgers import LinkLedgers
 from heliograph.controller.plan import HeldBy, LeavePartition, Plan
 from heliograph.controller.role_words import LastingTrouble, holders_of, tell_active, tell_standby
 from heliograph.controller.takeover import Ready, Takeover
+from heliograph.model.claims import Claim
 from heliograph.model.command import Command
 from heliograph.model.errors import ClusterUnreachable, ProtocolError, RequestFailed
 from heliograph.model.events import Event
@@ -102,18 +103,11 @@ class LinkRoles:
         self._mirrored: dict[str, set[str]] = {link: set() for link in cluster_ids}  # target topics
         self._ready: set[str] = set()  # prepared, and not withdrawn since
         self._granted: frozenset[str] = frozenset()  # replaced, never changed: other threads read it
+        self._claims: dict[str, Claim] = {}  # as what links stand for election
+        self._retiring: set[str] = set()  # links that are on their way out
         self._preparing: dict[str, asyncio.Task[None]] = {}
         self._trouble = LastingTrouble(self._problem_of, outbox)
-        candidates = [
-            Candidate(
-                claim=clusters.link(link).claim,
-                fingerprint=clusters.link(link).fingerprint,
-                target=clusters.target(link),
-                source_cluster_id=source_id,
-                target_cluster_id=target_id,
-            )
-            for link, (source_id, target_id) in cluster_ids.items()
-        ]
+        candidates = [self._candidate(link, *ids) for link, ids in cluster_ids.items()]
         self._drivership = make_drivership(candidates, self._changed)
         self._cells: dict[FencedGroup, Cells] = {}
         self.ledgers = LinkLedgers(
@@ -123,8 +117,56 @@ class LinkRoles:
         self._reserving: set[asyncio.Task[None]] = set()
         self._unreserved: dict[str, str] = {}  # why, of links whose lanes wait for attempts
 
+    def _candidate(self, link: str, source_id: str, target_id: str) -> Candidate:
+        self._claims[link] = self._clusters.link(link).claim
+        return Candidate(
+            claim=self._claims[link],
+            fingerprint=self._clusters.link(link).fingerprint,
+            target=self._clusters.target(link),
+            source_cluster_id=source_id,
+            target_cluster_id=target_id,
+        )
+
     def start(self) -> None:
         self._drivership.start()
+
+    def add(self, link: str, cluster_ids: tuple[str, str]) -> None:
+        """One more link; the elections of the others go on as they are."""
+        self.roles[link] = Seeking()
+        self._mirrored[link] = set()
+        self.ledgers.add(link, cluster_ids)
+        self._drivership.add(self._candidate(link, *cluster_ids))
+
+    @property
+    def claims(self) -> Mapping[str, Claim]:
+        """As what links stand for election. What they select may be less by now."""
+        return self._claims
+
+    def takes_part(self, link: str) -> bool:
+        return link in self.roles and link not in self._retiring
+
+    def retire(self, link: str) -> None:
+        """It is to be removed: nothing is prepared any more. What was granted is, until then."""
+        self._retiring.add(link)
+        self._drop_preparation(link)
+        self._trouble.end(link)
+
+    async def remove(self, link: str) -> None:
+        """No lane has anything of it: its groups are left, and it is forgotten."""
+        self._ready.discard(link)
+        self._granted = self._granted - {link}
+        await self.ledgers.remove(link)
+        self._cells.pop(self._drivership.claims_group(link), None)
+        await self._drivership.remove(link)
+        for by_link in (self.roles, self._claims, self._terms, self._behind, self._left, self._mirrored):
+            by_link.pop(link, None)
+        self._retiring.discard(link)
+
+    def prepare_again(self, link: str) -> None:
+        """Its preparation began before its config changed."""
+        if link in self._preparing and link not in self._ready:
+            self._drop_preparation(link)
+            self._begin_preparation(link, self._terms[link])
 
     def grants(self) -> dict[str, float]:
         """How long each link is ours for certain, in seconds; 0 until `grant`. May be called from any thread."""
@@ -248,6 +290,9 @@ class LinkRoles:
             ledger.record(rows(ledger))
 
     def _changed(self, link: str, role: Role) -> None:
+        if not self.takes_part(link):  # others may have it by now: no mark is left
+            self._granted = self._granted - {link}
+            return
         match role:
             case Active():
                 self._elected(link, role)
@@ -280,6 +325,9 @@ class LinkRoles:
             self._stand_behind(link, str(holder))
             return
         self.roles[link] = term
+        self._begin_preparation(link, term)
+
+    def _begin_preparation(self, link: str, term: Active) -> None:
         task = asyncio.get_running_loop().create_task(self._prepare(link, term))
         self._preparing[link] = task
         task.add_done_callback(self._prepared)

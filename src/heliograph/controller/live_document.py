@@ -47,6 +47,7 @@ def _link_status(mirror: Mirror, link: Link) -> LinkStatus:
         records_per_s=round(records_per_s, 1),
         bytes_per_s=round(bytes_per_s, 1),
         bound_by=mirror.board.bound_by(link.name),
+        waits=mirror.waiting.get(link.name),
     )
 
 

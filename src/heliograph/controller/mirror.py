@@ -17,12 +17,15 @@ from functools import partial
 from typing import Any
 
 from heliograph.controller.active_link import ActiveLink
+from heliograph.controller.arrivals import Arrivals, Arrived
 from heliograph.controller.balance import cap_lanes, lane_count
 from heliograph.controller.board import Board
 from heliograph.controller.builds import Builds
 from heliograph.controller.cells import Mark
 from heliograph.controller.clusters import Clusters
 from heliograph.controller.commands import Commands
+from heliograph.controller.config_follower import ConfigFollower
+from heliograph.controller.config_watch import ConfigWatch
 from heliograph.controller.configs_in_step import ConfigsInStep
 from heliograph.controller.configs_told import ConfigsTold
 from heliograph.controller.drivership import Drivership, Role
@@ -45,6 +48,7 @@ from heliograph.controller.recorded_stops import rows_of_stops, stops_met
 from heliograph.controller.remirror import Remirror
 from heliograph.controller.restart import Restart
 from heliograph.controller.secret_watch import SecretWatch
+from heliograph.controller.snapshot import LinkSnapshot
 from heliograph.controller.start_times import StartTimes, Step
 from heliograph.controller.topic_turns import TopicTurns
 from heliograph.copier.lease import ALIVE_S
@@ -61,9 +65,11 @@ from heliograph.engine.lanes import (
 )
 from heliograph.engine.spark_conf import is_local
 from heliograph.engine.starting import Starting
+from heliograph.model.claims import Claim
 from heliograph.model.clock import clock_of_waits
 from heliograph.model.errors import ClusterUnreachable, EngineLost, SecurityFailed
 from heliograph.model.events import Event
+from heliograph.model.link import Link
 from heliograph.model.occurrence import Occurrence
 from heliograph.model.occurrence_log import logged
 from heliograph.model.outbox import Outbox
@@ -82,7 +88,7 @@ GIVE_UP_LIMIT_S = 8.0  # most masters have answered by then, and Spark can be en
 log = logging.getLogger("heliograph")
 
 
-MirrorEvent = LaneEvent | RoleEvent
+MirrorEvent = LaneEvent | RoleEvent | Arrived
 
 
 def _has_work(todo: Plan) -> bool:
@@ -128,8 +134,16 @@ class Mirror:
         self._writer: EventWriter | None = None
         self._ledgers: Mapping[str, LedgerSight] = {}  # by link, as of the first plan
         self._clusters = clusters or Clusters(settings)
+        self._alone = asyncio.Lock()  # whoever changes which links there are
+        self._arrivals = Arrivals(
+            self._clusters,
+            self.outbox,
+            self._arrived,
+            self._alone,
+            interval_s=settings.discovery_interval_s,
+        )
         self._read_again = read_again
-        self._secrets: SecretWatch | None = None
+        self._config: ConfigWatch | None = None
         self._make_lanes = make_lanes
         self._told = PlanTold(self.outbox)
         self._turns = TopicTurns()
@@ -152,12 +166,22 @@ class Mirror:
         return self._roles.roles if self._roles is not None else {}
 
     @property
+    def waiting(self) -> Mapping[str, str]:
+        """Links that take no part yet, and why."""
+        return self._arrivals.waiting
+
+    @property
     def lanes(self) -> list[LaneView]:
         return self._keeper.lanes if self._keeper is not None else []
 
     def stop(self) -> None:
         """Ask the run to end: stop copying, drain, leave nothing behind."""
         self._stop.set()
+
+    def look_at_config(self) -> None:
+        """Now, and not when its time has come."""
+        if self._config is not None:
+            self._config.look_now()
 
     async def run(self) -> Board:
         """Until `stop`, or until caught up if so asked. The board tells how it ended."""
@@ -190,12 +214,13 @@ class Mirror:
     async def _begin(self) -> None:
         for caution in self.settings.cautions:
             self.outbox.tell(caution.code, caution.message, hint=caution.hint)
-        await self._clusters.connect()
+        await self._connect()
         self._times.reached(Step.CONNECTED)
         self._clusters.on_refused = self._tell_access
         self._writer = self._clusters.event_writer(self.outbox)
         self._writer.start()
         self.outbox.attach(self._writer)
+        self._arrivals.start()
         # It takes longer than everything else that comes before the first record. If it turns out that there is
         # nothing to copy, or the plan fails, it is given up.
         self._starting = self._start_spark()
@@ -211,10 +236,19 @@ class Mirror:
         # Until an operator resumes them, or until it is certain that they are to be deleted.
         waits = bool(todo.paused or todo.deletions) and not self._until_caught_up
         wanted = bool(todo.copies or todo.cleaning) or waits or self._is_anything_wanted(todo)
+        wanted = wanted or bool(self.waiting)
         self._ends_by_itself = self._until_caught_up or not wanted
         if wanted or self._is_anything_unrecorded(todo):
             self._roles = self._elect()
             await self._start_lanes(self._starting, max(len(todo.copies), 1))
+
+    async def _connect(self) -> None:
+        """To all clusters, if the run ends by itself; else to those of one link at least."""
+        if self._until_caught_up:
+            await self._clusters.connect()
+            return
+        for link, away in (await self._clusters.connect_some()).items():
+            self._arrivals.await_clusters(link, away)
 
     # -- observe, plan
 
@@ -255,12 +289,21 @@ class Mirror:
             return None
 
     async def _observe_and_plan(self) -> Plan:
-        snapshots = await self._clusters.observe()
+        snapshots = await self._observe()
         self.cluster_ids = {s.link.name: s.cluster_ids for s in snapshots}
         self._ledgers = await look_at_ledgers(self._clusters, snapshots)
         recorded = {link: sight.recorded for link, sight in self._ledgers.items()}
         findings = await self._clusters.preflight(snapshots, recorded)
         return plan(snapshots, findings, recorded_of=lambda seen: recorded[seen.link.name])
+
+    async def _observe(self) -> Sequence[LinkSnapshot]:
+        if self._until_caught_up:
+            return await self._clusters.observe()
+        snapshots, away = await self._clusters.observe_some()
+        self._clusters.set_apart(away)
+        for link, problem in away.items():
+            self._arrivals.await_reading(link, problem.message)
+        return snapshots
 
     def _is_anything_wanted(self, todo: Plan) -> bool:
         """Whether an operator wants something of topics that nobody would copy: then there is something to do."""
@@ -281,6 +324,68 @@ class Mirror:
         topic_id = self._clusters.target(key.link).metadata.identity(key.target_topic)
         return self._ledgers[key.link].recorded.stop(key.target, topic_id) is not None
 
+    # -- links that come later
+
+    def _arrived(self, arrived: Arrived) -> None:
+        """What is about it is written to its target from now on; all else has its turn in `_join`."""
+        if self._writer is not None:
+            for target in self._clusters.events_targets([arrived.link]):
+                self._writer.add(target)
+        self._events.put_nowait(arrived)
+
+    def _join(self, link: str) -> None:
+        """A link that was not there for the first plan."""
+        assert self._keeper is not None
+        taking_part = {each.name for each in self._clusters.links}
+        if link in self._elected.roles or link not in taking_part:  # or it went again before its turn
+            return
+        self.cluster_ids[link] = self._clusters.cluster_ids(link)
+        (clusters,) = (each for each in self._clusters.link_clusters() if each.link == link)
+        self._keeper.add(clusters, self._clusters.flight_s(link))
+        self._elected.add(link, self.cluster_ids[link])
+
+    # -- the config, followed
+
+    @property
+    def claims(self) -> Mapping[str, Claim]:
+        return self._elected.claims
+
+    def go_by(self, settings: Settings) -> None:
+        self.settings = settings
+        self._arrivals.interval_s = settings.discovery_interval_s
+        for active in self._active.values():
+            active.interval_s = settings.discovery_interval_s
+
+    def await_link(self, name: str) -> None:
+        self._clusters.set_apart([name])
+        self._arrivals.await_link(name)
+
+    def look_anew(self, name: str, before: Link) -> None:
+        active, now = self._active.get(name), self._clusters.link(name)
+        if active is None:
+            self._elected.prepare_again(name)
+            return
+        topics = self.board.by_source_topic(name)
+        active.copy_otherwise(each for each in topics if before.policy_of(each) != now.policy_of(each))
+
+    async def remove_link(self, name: str) -> None:
+        self._arrivals.forget(name)
+        if not self._elected.takes_part(name):
+            return
+        assert self._keeper is not None
+        self._elected.retire(name)
+        if (active := self._active.pop(name, None)) is not None:
+            await active.aclose()
+        self._end_work(name)
+        keys = await self._keeper.release_link(name)
+        await self._leave_marks(name)
+        await self._elected.remove(name)
+        self._adopted.pop(name, None)
+        self._marks.pop(name, None)
+        self._keeper.forget(keys)
+        self.board.remove([key for key in self.board.rows if key.link == name])
+        self.cluster_ids.pop(name, None)
+
     # -- which links are ours
 
     def _elect(self) -> LinkRoles:
@@ -294,6 +399,8 @@ class Mirror:
         assert self._keeper is not None
         assert self._roles is not None
         assert self._commands is not None
+        if not self._roles.takes_part(link):
+            return
         written = self._roles.ledgers.of(link) is not None
         adopted = self.board.adopt(
             link,
@@ -374,10 +481,7 @@ class Mirror:
         assert self._commands is not None
         if (active_link := self._active.pop(link, None)) is not None:
             active_link.stop()
-        if (configs := self._configs_once.pop(link, None)) is not None:
-            configs.stop()
-        self._commands.stood_down(link)
-        self._builds_of_run.stood_down(link)
+        self._end_work(link)
         self._adopted.pop(link, None)
         self._marks.pop(link, None)
         if active is not None:
@@ -385,6 +489,13 @@ class Mirror:
         self._keeper.drop(link)
         # At once: lanes must hear of what is taken back before anything is granted again.
         self._keeper.settle(clock_of_waits())
+
+    def _end_work(self, link: str) -> None:
+        assert self._commands is not None
+        if (configs := self._configs_once.pop(link, None)) is not None:
+            configs.stop()
+        self._commands.stood_down(link)
+        self._builds_of_run.stood_down(link)
 
     # -- lanes
 
@@ -417,7 +528,7 @@ class Mirror:
             engine,
             self.board,
             self._clusters.link_clusters(),
-            {link.name: self._clusters.flight_s(link.name) for link in settings.links},
+            {link.name: self._clusters.flight_s(link.name) for link in self._clusters.links},
             self.outbox,
             count=count,
             now=clock_of_waits(),
@@ -427,8 +538,16 @@ class Mirror:
         self._builds = Builds(self._clusters, self._elected, self.board, restart, self.outbox)
         self._commands = self._take_commands(self._keeper, restart)
         if self._read_again is not None:
-            self._secrets = SecretWatch(self._clusters, self._read_again, self._relink, self.outbox)
-            self._secrets.start()
+            followers = [SecretWatch(self._clusters, self._relink, self.outbox).look]
+            if not self._ends_by_itself:
+                followers.append(ConfigFollower(self._clusters, self, self.outbox, self._alone).follow)
+            self._config = ConfigWatch(
+                self._read_again,
+                followers,
+                self.outbox,
+                interval_s=lambda: self.settings.discovery_interval_s,
+            )
+            self._config.start()
         log.info("%d partition(s) on %d lane(s)", partitions, count)
         engine.start(count)
 
@@ -534,6 +653,8 @@ class Mirror:
                 self._stood_down(link, active)
             case Failed(problem):
                 raise problem
+            case Arrived(link):
+                self._join(link)
             case LaneUp():
                 self._times.reached(Step.LANE_UP)
                 self._keeper.up(event, now)
@@ -582,14 +703,15 @@ class Mirror:
 
     async def _finish(self) -> None:
         try:
+            if self._config is not None:
+                await self._config.aclose()
+            await self._arrivals.aclose()
             await asyncio.gather(*(each.aclose() for each in self._active.values()))
             await asyncio.gather(*(each.aclose() for each in self._configs_once.values()))
             if self._commands is not None:
                 await self._commands.aclose()
             if self._builds is not None:
                 await self._builds.aclose()
-            if self._secrets is not None:
-                await self._secrets.aclose()
             if self._engine is not None:
                 drained = await self._drain(self._engine)
                 self._record_rates(over=True)
@@ -621,7 +743,7 @@ class Mirror:
         if self._roles is not None:
             await self._roles.aclose(leave=leave)
 
-    async def _leave_marks(self) -> None:
+    async def _leave_marks(self, link: str | None = None) -> None:
         """Whoever comes next need not wait for what our lanes have drained (controller/cells.py)."""
         if self._keeper is None or self._roles is None:
             return
@@ -629,14 +751,15 @@ class Mirror:
         # What no lane of ours had, because it is stopped or paused, is as it was left to us.
         untouched = {
             key: Mark(mark.end, self._keeper.clear_in_s(key, now))
-            for marks in self._marks.values()
+            for of, marks in self._marks.items()
             for key, mark in marks.items()
-            if not self._keeper.knows(key)
+            if link in (None, of) and not self._keeper.knows(key)
         }
         drained = {
             key: Mark(row.next_offset, self._keeper.clear_in_s(key, now))
             for key, row in self.board.rows.items()
-            if row.compared
+            if link in (None, key.link)
+            and row.compared
             and row.next_offset is not None
             and row.held_by is None
             and self._keeper.is_free(key)

@@ -71,11 +71,14 @@ class Placement:
 
     def __init__(self, lanes: int, flight_s: Mapping[str, float], now: float) -> None:
         self._lanes = {lane: _LaneState(since=now) for lane in range(lanes)}
-        self._flight_s = flight_s
+        self._flight_s = dict(flight_s)
         self._places: dict[MirrorPartition, _Place] = {}
         self._clear_at: dict[str, float] = {}  # by link: when all of its last driver's appends are over
         self._sooner: dict[MirrorPartition, float] = {}  # the same of partitions that it had drained
         self._at_rest = False  # every partition is where it belongs: time alone changes nothing
+
+    def add_link(self, link: str, flight_s: float) -> None:
+        self._flight_s[link] = flight_s
 
     # -- what happened
 
@@ -171,6 +174,9 @@ class Placement:
         for key, place in self._places.items():
             if key.link == link:
                 place.wanted = False
+
+    def of_link(self, link: str) -> list[MirrorPartition]:
+        return [key for key in self._places if key.link == link]
 
     def lane_up(self, lane: int, now: float) -> None:
         self._at_rest = False

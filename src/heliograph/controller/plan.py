@@ -6,7 +6,6 @@ wrong use and stops the whole run before it begins.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +16,7 @@ from heliograph.controller.deletion_guards import Guard, Held, decide
 from heliograph.controller.finding import Finding
 from heliograph.controller.gone_topics import facts_of, gone_topics, is_wanted
 from heliograph.controller.growth import Lacking, is_mirror, lacking
+from heliograph.controller.link_conflicts import check_links
 from heliograph.controller.recorded import NOTHING_RECORDED, Recorded
 from heliograph.controller.recorded_plan import gone_since, paused_by, refuse_by_ledger
 from heliograph.controller.replicas import few_replicas
@@ -34,13 +34,12 @@ from heliograph.copier.spec import STATE_LASTS_MS, CopySpec, is_guarded, margin_
 from heliograph.copier.target_takes import time_limits
 from heliograph.model.admission import Admitted, Refused, TopicFacts, admit_topic
 from heliograph.model.claims import Holder
-from heliograph.model.errors import ConfigError
 from heliograph.model.events import Severity
 from heliograph.model.hints import START_AFTER_LINE, THEN_START
 from heliograph.model.ledger import OWN_PREFIX, is_own_name
 from heliograph.model.link import Link
 from heliograph.model.partition import MirrorPartition
-from heliograph.model.producer_id import cluster_code, producer_id
+from heliograph.model.producer_id import producer_id
 from heliograph.model.states import BuildPhase, StopReason
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
@@ -247,7 +246,7 @@ def plan(
     """Raises ConfigError for links that cannot go together. `findings`: what a preflight found to be missing.
     `held_by`: which other run holds a source topic's target; such a topic is neither judged nor created.
     `recorded_of`: what the ledger says of a link's target topics."""
-    _check_links(snapshots)
+    check_links([each.topics for each in snapshots])
     left = [each for snapshot in snapshots for each in _held_elsewhere(snapshot, held_by)]
     held = {(each.partition.link, each.partition.source_topic) for each in left}
     made = _Making()
@@ -560,67 +559,3 @@ def _unread_config(snapshot: LinkSnapshot, topic: SourceTopic, target: TargetTop
 def _seen_offset(sight: PartitionSight) -> int | None:
     """Where the target stands that could not be judged, because it is being written, say."""
     return sight.target.high_watermark if sight.target else None
-
-
-# -- links that cannot go together
-
-
-def _check_links(snapshots: Sequence[LinkSnapshot]) -> None:
-    problems = [*_shared_targets(snapshots), *_circles(snapshots), *_shared_codes(snapshots)]
-    if problems:
-        raise ConfigError(problems, hint="use `exclude` or `naming` so that each target topic has one source")
-
-
-def _shared_targets(snapshots: Iterable[LinkSnapshot]) -> list[str]:
-    writers: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for snapshot in snapshots:
-        for topic in snapshot.sources:
-            key = (snapshot.target_cluster_id, snapshot.link.target_topic(topic.name))
-            writers[key].append(f"{snapshot.link.name} ({topic.name})")
-    return [
-        f"links: topic {name} of one target cluster would be written by {' and '.join(links)}"
-        for (_, name), links in sorted(writers.items())
-        if len(links) > 1
-    ]
-
-
-def _circles(snapshots: Iterable[LinkSnapshot]) -> list[str]:
-    """Topics that come back to where they began: records would go round for ever."""
-    onward: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
-    for snapshot in snapshots:
-        for topic in snapshot.sources:
-            onward[snapshot.source_cluster_id, topic.name].append(
-                (snapshot.target_cluster_id, snapshot.link.target_topic(topic.name))
-            )
-    topics = [
-        start[1]
-        for start in sorted(onward)
-        if _reaches(onward, start) and start[0] not in {end[0] for end in onward[start]}
-    ]
-    # Once, and not for each cluster of the circle.
-    return [f"links: topic {topic} would be mirrored in a circle" for topic in dict.fromkeys(topics)]
-
-
-def _reaches(onward: dict[tuple[str, str], list[tuple[str, str]]], start: tuple[str, str]) -> bool:
-    seen: set[tuple[str, str]] = set()
-    ahead = list(onward[start])
-    while ahead:
-        node = ahead.pop()
-        if node == start:
-            return True
-        if node not in seen:
-            seen.add(node)
-            ahead.extend(onward.get(node, ()))
-    return False
-
-
-def _shared_codes(snapshots: Iterable[LinkSnapshot]) -> list[str]:
-    clusters: dict[int, set[str]] = defaultdict(set)
-    for snapshot in snapshots:
-        for cluster_id in (snapshot.source_cluster_id, snapshot.target_cluster_id):
-            clusters[cluster_code(cluster_id)].add(cluster_id)
-    return [
-        f"clusters: the cluster ids {' and '.join(sorted(ids))} share one code and cannot be told apart"
-        for ids in clusters.values()
-        if len(ids) > 1
-    ]

@@ -1,6 +1,6 @@
 """New passwords while a mirror runs: the config's secrets are read again, tried, and handed to the lanes.
 
-    config, every few seconds ─▶ other secrets? ─▶ the driver tries them ─┬─▶ driver and lanes use them from now on
+    config (config_watch.py) ─▶ other secrets? ─▶ the driver tries them ─┬─▶ driver and lanes use them from now on
                                                                           └─▶ told; the old ones stay, these are tried
                                                                               again when secret_tries.py says so
 
@@ -38,7 +38,6 @@ from heliograph.model.events import Event
 from heliograph.model.outbox import Outbox
 from heliograph.model.settings import Settings
 
-LOOK_S = 5.0
 _STAY = "those of before stay in use"
 _START_AGAIN = (
     "start the mirror again: which links there are, and all else in the config, counts from then on"
@@ -46,47 +45,23 @@ _START_AGAIN = (
 
 
 class SecretWatch:
-    """`read_again()`: the settings as they are now; it may block, and raise. `on_change()`: lanes must hear of it.
-    `now`: any clock."""
+    """`on_change()`: lanes must hear of it. `now`: any clock."""
 
     def __init__(
         self,
         clusters: Clusters,
-        read_again: Callable[[], Settings],
         on_change: Callable[[], None],
         outbox: Outbox,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clusters = clusters
-        self._read_again = read_again
         self._on_change = on_change
         self._outbox = outbox
         self._now = now
         self._tries: defaultdict[str, SecretTries] = defaultdict(SecretTries)  # by cluster
-        self._unread = ""  # why the config could not be read the last time
-        self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._watch())
-        self._task.add_done_callback(_report_end)
-
-    async def aclose(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _watch(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_S)
-            await self.look()
-
-    async def look(self) -> None:
-        try:
-            read = await asyncio.to_thread(self._read_again)
-        except HeliographError as problem:
-            self._tell_unread(problem)
-            return
-        self._unread = ""
+    async def look(self, read: Settings) -> None:
+        """What the config says now."""
         async with asyncio.TaskGroup() as looks:
             for name in self._clusters.settings.clusters:
                 looks.create_task(self._look_at(name, read))
@@ -150,12 +125,6 @@ class SecretWatch:
         if self._tries[name].is_news(problem.message):
             self._outbox.tell(Event.SECRET_REFUSED, f"{words}: {problem.message}", hint=hint)
 
-    def _tell_unread(self, problem: HeliographError) -> None:
-        if problem.message != self._unread:
-            self._unread = problem.message
-            words = f"the config cannot be read again, its secrets of before stay in use: {problem.message}"
-            self._outbox.tell(Event.SECRET_REFUSED, words, hint=problem.hint)
-
 
 def _new_secrets(fresh: Collection[Security]) -> NewSecrets:
     """Reads the files that the securities name."""
@@ -168,10 +137,3 @@ def _new_secrets(fresh: Collection[Security]) -> NewSecrets:
 def _credential(security: Security) -> str:
     """What locks an account, and no more."""
     return fingerprint(replace(security, tls=None))
-
-
-def _report_end(watch: asyncio.Task[None]) -> None:
-    """It ends when it is cancelled; anything else is a bug that somebody must hear of."""
-    if not watch.cancelled() and (problem := watch.exception()) is not None:
-        context = {"message": "the config is no longer read again for new secrets", "exception": problem}
-        watch.get_loop().call_exception_handler(context)

@@ -9,6 +9,7 @@ from heliograph.cluster.admin import TopicConfig
 from heliograph.cluster.log_reads import LogSpan
 from heliograph.cluster.producer_states import ProducerState
 from heliograph.controller.gap_filling import UNREAD, GapFilling
+from heliograph.controller.link_conflicts import LinkTopics
 from heliograph.model.admission import LastBatch
 from heliograph.model.errors import ClusterUnreachable
 from heliograph.model.link import Link
@@ -85,6 +86,15 @@ class LinkSnapshot:
     def target_names(self) -> list[str]:
         """Of all its topics, whether they are there or not."""
         return [self.link.target_topic(topic.name) for topic in self.sources]
+
+    @property
+    def topics(self) -> LinkTopics:
+        return LinkTopics(
+            link=self.link,
+            source_cluster_id=self.source_cluster_id,
+            target_cluster_id=self.target_cluster_id,
+            topics=tuple(topic.name for topic in self.sources),
+        )
 
     @property
     def source_topic_ids(self) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from heliograph.cluster.batch_source import BatchSource
@@ -63,13 +63,15 @@ class LaneClusters:
 
     def open(self, clusters: LinkClusters) -> None:
         """Make a link's clusters known. One that is away now is looked for until it is there; nobody waits for it. Of a
-        link that is known already new secrets are taken, for connections that are opened from now on."""
+        link that is known already new secrets are taken, for connections that are opened from now on. One that leads
+        elsewhere by now has no partitions here any more: it was removed, and came again."""
         if self._opened.get(clusters.link) == clusters:
             return
         self._opened[clusters.link] = clusters
         consumer = self._parsed(clusters.source_properties)
         producer = self._parsed(clusters.target_properties)
-        if clusters.link in self._links:
+        known = self._links.get(clusters.link)
+        if known is not None and _lead_to(known, clusters, (consumer, producer)):
             for client, properties in zip(self._links[clusters.link], (consumer, producer), strict=True):
                 client.use(properties.security)
             return
@@ -115,3 +117,15 @@ class LaneClusters:
             client.on_metadata = self._lane.reroute
             client.start()
         return self._clients[key]
+
+
+def _lead_to(
+    clients: tuple[ClusterClient, ClusterClient],
+    clusters: LinkClusters,
+    wanted: tuple[ClientProperties, ClientProperties],
+) -> bool:
+    """Whether these are clients of the same clusters, with the same properties but for their secrets."""
+    return (clients[0].name, clients[1].name) == (clusters.source, clusters.target) and all(
+        replace(each, security=client.properties.security) == client.properties
+        for client, each in zip(clients, wanted, strict=True)
+    )

@@ -37,6 +37,11 @@ class Claim:
         """What the topic is called on the target."""
         return target_name(self.naming, separator=self.separator, source=self.source, topic=source_topic)
 
+    def includes(self, other: Claim) -> bool:
+        """Whether it covers all that the other one does, as far as their texts show."""
+        same_names = self.name_of("{topic}") == other.name_of("{topic}")
+        return same_names and {*other.topics} <= {*self.topics} and {*self.exclude} <= {*other.exclude}
+
     @property
     def selection(self) -> tuple[list[str], list[str], str]:
         """Equal for two claims that cover the same, whatever their links are called."""

@@ -58,7 +58,12 @@ class Event(StrEnum):
     CONFIGS_REFUSED = "configs_refused"
     CONFIGS_DRIFT = "configs_drift"
     CLUSTER_AWAY = "cluster_away"
+    CLUSTER_BACK = "cluster_back"
+    LINK_OUT = "link_out"
     ACCESS_REFUSED = "access_refused"
+    CONFIG_CHANGED = "config_changed"
+    CONFIG_REFUSED = "config_refused"
+    RESTART_NEEDED = "restart_needed"
     SECRET_CHANGED = "secret_changed"
     SECRET_REFUSED = "secret_refused"
     PLAN_WARNING = "plan_warning"
@@ -95,6 +100,8 @@ _FOR_INFORMATION = frozenset(
         Event.TOPIC_BUILT,
         Event.PARTITIONS_ADDED,
         Event.CONFIGS_CHANGED,
+        Event.CLUSTER_BACK,
+        Event.CONFIG_CHANGED,
         Event.SECRET_CHANGED,
         Event.COMMAND,
         Event.PAUSED,

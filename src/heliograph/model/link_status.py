@@ -27,7 +27,8 @@ class RoleName(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkStatus:
     """`source`, `target`: the clusters' names in the config; `servers`: how to reach them. `role` None: no running
-    mirror says; what only one knows, rates for example, is None then, too. `error`: why a cluster cannot be asked."""
+    mirror says; what only one knows, rates for example, is None then, too. `error`: why a cluster cannot be asked.
+    `waits`: why a running mirror leaves the link alone for now."""
 
     link: str
     source: str = ""
@@ -39,6 +40,7 @@ class LinkStatus:
     records_per_s: float | None = None
     bytes_per_s: float | None = None
     bound_by: BoundBy | None = None
+    waits: str | None = None
     error: str | None = None
     hint: str | None = None
     partitions: tuple[PartitionStatus, ...] = ()
@@ -105,6 +107,7 @@ def published_link(status: LinkStatus, shown: PartitionFilter = EVERY_PARTITION)
         "bytes_per_s": status.bytes_per_s,
         "records_per_s": status.records_per_s,
         "bound_by": str(status.bound_by) if status.bound_by else None,
+        "waits": status.waits,
         "error": status.error,
         "hint": status.hint,
         "summary": summarise((row.state, row.lag_records) for row in status.partitions),

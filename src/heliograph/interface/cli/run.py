@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -33,6 +34,12 @@ def command(
             "--until-caught-up", help="End when every partition has reached the source's end as of the start."
         ),
     ] = False,
+    no_watch_config: Annotated[
+        bool,
+        typer.Option(
+            "--no-watch-config", help="Do not read the config file again: keep to what it says at the start."
+        ),
+    ] = False,
     form: output.FormatOption = output.Format.table,
     as_json: output.JsonOption = False,
     _level: logs.LevelOption = None,
@@ -42,9 +49,8 @@ def command(
     found = find_config(path, config)
     settings = read_settings(found)
     use_java()
-    board = asyncio.run(
-        mirror(settings, until_caught_up=until_caught_up, read_again=lambda: read_settings(found))
-    )
+    read_again = None if no_watch_config else partial(read_settings, found)
+    board = asyncio.run(mirror(settings, until_caught_up=until_caught_up, read_again=read_again))
     form = output.chosen(form, as_json)
     idle = len(board.stopped) + len(board.awaiting_topics) + len(board.paused)
     if until_caught_up or idle or form is not output.Format.table:
@@ -81,6 +87,8 @@ async def mirror(
         )
         live = LiveSocket(lambda: live_document(run), run.outbox)
         stop_on_signals(run.stop)
+        if read_again is not None:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, run.look_at_config)
         await live.start()
         try:
             return await run.run()

@@ -120,8 +120,9 @@ def table_of(document: dict[str, Any], *, all_rows: bool = False) -> RenderableT
 def _summary(link: Row) -> str:
     late = [f"the first record that is not copied is {link['lag_ms']:,} ms old"] if link["lag_ms"] else []
     standby = [link["state"]] if link["state"] == RoleName.STANDBY else []
+    waits = [link["waits"]] if link["waits"] else []
     away = [with_hint(link["error"], link["hint"])] if link["error"] else []
-    return summary_line(link["link"], link["summary"], *late, *standby, *away)
+    return summary_line(link["link"], link["summary"], *late, *standby, *waits, *away)
 
 
 def _cells(row: Row) -> list[str]:
