@@ -224,7 +224,7 @@ async def test_many_topics_at_once_are_kept_until_there_are_fewer(scene: Scene) 
         for topic in more:
             await asyncio.to_thread(delete_topic, scene.source, topic)
         await run.until(lambda run: "deletion_held" in run.codes, SOON_S)
-        assert "of 5 topics of the link are gone at once" in held(run)
+        assert "topics of the link are gone at once" in held(run)  # some may not be seen yet
         await asyncio.sleep(LONGER_S)
         assert all(is_there(scene.target, topic) for topic in more)
         for topic in more[:2]:
