@@ -26,6 +26,7 @@ from tests.support.topics import create_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
+RACES = 3
 COPIERS = 4
 RECORDS = 40_000
 LIMIT_S = 90.0
@@ -38,22 +39,25 @@ def test_four_racing_copiers_of_one_partition_leave_one_copy(
     """`merging` of them make one append of small batches that wait, each as it finds them."""
     wait()
     source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
-    topic = unique_topic("raced")
-    create_topic(source, topic, 1)
-    fill(source, topic, RECORDS, partitions=1)
     slowly = {"fetch.max.bytes": "4000", "max.partition.fetch.bytes": "4000"}
     # What comes while an append is on its way waits, so that there is something to merge.
     one_by_one = {"max.in.flight.requests.per.connection": "1"} if merging else {}
-    settings = settings_for(source, target, [topic], consumer=slowly, producer=one_by_one)
-    copies = asyncio.run(_race(settings, merging))
-    appended = [copy.records for copy in copies]
-    assert len(appended) == COPIERS
-    if merging:
-        assert any(copy.merges > 0 for copy in copies)  # who merges may leave nothing for the others
-    else:
-        assert all(records > 0 for records in appended), appended
-    assert sum(appended) >= RECORDS  # one that comes second with the very same batch is told of the first's
-    assert_identical(source, target, [topic], records=RECORDS)
+    for _ in range(RACES):
+        topic = unique_topic("raced")
+        create_topic(source, topic, 1)
+        fill(source, topic, RECORDS, partitions=1)
+        settings = settings_for(source, target, [topic], consumer=slowly, producer=one_by_one)
+        copies = asyncio.run(_race(settings, merging))
+        appended = [copy.records for copy in copies]
+        assert len(appended) == COPIERS
+        assert (
+            sum(appended) >= RECORDS
+        )  # one that comes second with the very same batch is told of the first's
+        assert_identical(source, target, [topic], records=RECORDS)
+        # Who merges may leave nothing for the others; on a busy machine it may come too late for anything.
+        if any(copy.merges > 0 for copy in copies) if merging else all(appended):
+            return
+    raise AssertionError(f"nobody met anybody in {RACES} races")
 
 
 async def _race(settings: Settings, merging: int) -> list[PartitionCopy]:
