@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -157,3 +158,35 @@ def test_references_to_files_begin_there_too(read: Read, tmp_path: Path) -> None
     (tmp_path / "who.properties").write_text("me=alice")
     settings = read("bootstrap.servers=a:1", ", client.id: '${file:who.properties:me}'")
     assert settings.clusters["sf"]["client.id"] == "alice"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xef\xbb\xbfsecurity.protocol=SSL\nbootstrap.servers=a:1\n",
+        "\ufeffsecurity.protocol=SSL\n".encode("utf-16-le"),
+        "security.protocol=SSL\n".encode("utf-16-be"),
+    ],
+)
+def test_a_file_whose_first_key_java_would_not_know_is_refused(
+    read: Read, tmp_path: Path, data: bytes
+) -> None:
+    read("bootstrap.servers=a:1")
+    (tmp_path / "client.properties").write_bytes(data)
+    with pytest.raises(ConfigError) as caught:
+        read_settings(tmp_path / "heliograph.yaml", environment={})
+    assert "save it as UTF-8 without a byte order mark" in caught.value.problems[0]
+
+
+def test_what_is_about_security_in_other_letters_is_refused_and_not_left_out(read: Read) -> None:
+    (problem,) = problems_of(read, "bootstrap.servers=a:1\nSecurity.Protocol=SSL")
+    assert "Security.Protocol" in problem
+
+
+def test_a_pipe_or_a_device_is_not_waited_for(read: Read, tmp_path: Path) -> None:
+    read("bootstrap.servers=a:1")
+    (tmp_path / "client.properties").unlink()
+    os.mkfifo(tmp_path / "client.properties")
+    with pytest.raises(ConfigError) as caught:
+        read_settings(tmp_path / "heliograph.yaml", environment={})
+    assert "client.properties is not a file" in caught.value.problems[0]

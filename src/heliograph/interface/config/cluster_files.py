@@ -77,7 +77,8 @@ def _merge(name: str, properties: dict[str, Any], directory: Path, misplaced: fr
     counting = {
         key: value
         for key, value in beside.items()
-        if is_about_security(key) or (key in HONOURED and key not in misplaced)
+        # Also what is nearly about it: in other letters it would have no effect, and whoever wrote it counts on it.
+        if is_about_security(key.casefold()) or (key in HONOURED and key not in misplaced)
     }
     left_out = [key for key in beside if key not in counting]
     return Merged(

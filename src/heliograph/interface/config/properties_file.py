@@ -6,10 +6,12 @@ secrets: no problem quotes one.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _BLANKS = " \t\f"  # no other white space counts
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _ENTRY = re.compile(
@@ -27,11 +29,20 @@ def read_properties(path: Path) -> dict[str, str]:
     """UTF-8, or else ISO-8859-1: Java takes either, by how a program opens the file, and hardly a text is both.
     PropertiesProblem says why not."""
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for, and a device has no end
+            raise PropertiesProblem(f"{path} is not a file")
         data = path.read_bytes()
+    except PropertiesProblem:
+        raise
     except OSError as error:
         raise PropertiesProblem(f"cannot read {path}: {error.strerror}") from None
     except ValueError:
         raise PropertiesProblem("cannot read a path that holds a zero byte") from None
+    # Java would take the mark for a part of the first key, which may be the one that asks for TLS.
+    if data.startswith(_MARKS) or b"\0" in data:
+        raise PropertiesProblem(
+            f"{path} begins with a byte order mark, or is UTF-16: save it as UTF-8 without a byte order mark"
+        )
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
